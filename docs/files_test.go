@@ -117,15 +117,8 @@ func TestTestsStandBesideWhatTheyTest(t *testing.T) {
 	tests := regexp.MustCompile(`(?m)^func (Test([^M]|M[^a])|Fuzz|Benchmark)`)
 	for room := range rooms(t) {
 		dir := filepath.Join("..", strings.TrimPrefix(room, "redlock"))
-		paths, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, path := range paths {
-			text, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+		for _, path := range cases.Must(filepath.Glob(filepath.Join(dir, "*_test.go")))(t) {
+			text := cases.Must(os.ReadFile(path))(t)
 			paired := !tests.Match(text) || strings.HasPrefix(filepath.Base(path), "example_")
 			words := strings.Split(strings.TrimSuffix(filepath.Base(path), "_test.go"), "_")
 			for n := range words {
@@ -149,18 +142,16 @@ var (
 // functions, methods, types, variables. A field counts where it is declared, as it would not compile without that.
 func usesBetweenFiles(t *testing.T, dir string) map[[2]string][]string {
 	t.Helper()
-	paths := cases.Must(filepath.Glob(filepath.Join(dir, "*.go")))(t)
 	build.Default.CgoEnabled = false // the importer would need a C compiler
 	var files []*ast.File
-	for _, path := range paths {
+	for _, path := range cases.Must(filepath.Glob(filepath.Join(dir, "*.go")))(t) {
 		if built, err := build.Default.MatchFile(dir, filepath.Base(path)); !built || strings.HasSuffix(path, "_test.go") {
 			if err != nil {
 				t.Fatal(err)
 			}
 			continue
 		}
-		file := cases.Must(parser.ParseFile(fset, path, nil, 0))(t)
-		files = append(files, file)
+		files = append(files, cases.Must(parser.ParseFile(fset, path, nil, 0))(t))
 	}
 	info := types.Info{Uses: map[*ast.Ident]types.Object{}, Selections: map[*ast.SelectorExpr]*types.Selection{}}
 	config := types.Config{Importer: sources}
@@ -175,7 +166,7 @@ func usesBetweenFiles(t *testing.T, dir string) map[[2]string][]string {
 			continue
 		}
 		pair := [2]string{from, to}
-		if text := fmt.Sprint(object.Name()); !slices.Contains(uses[pair], text) {
+		if text := object.Name(); !slices.Contains(uses[pair], text) {
 			uses[pair] = append(uses[pair], text)
 		}
 	}

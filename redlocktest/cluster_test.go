@@ -56,8 +56,8 @@ func TestNodesAreIndependent(t *testing.T) {
 func TestTTLRunsInRealTime(t *testing.T) {
 	c := redlocktest.New(t, 1)
 	conn := dial(t, c, 0)
-	do(t, conn, "SET", "k", "v", "PX", 40)
 	start := time.Now()
+	do(t, conn, "SET", "k", "v", "PX", 40)
 	if got, _ := redis.Int(do(t, conn, "PTTL", "k"), nil); got < 1 || got > 40 {
 		t.Fatalf("PTTL: got %d, want 1 to 40", got)
 	}

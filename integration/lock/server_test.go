@@ -68,6 +68,7 @@ func TestAHundredThousandDeadWaiters(t *testing.T) {
 		fleet.Must(t, err)
 	}
 	k = fleet.Lock(t, l, "n")
+	fleet.Eventually(t, "all nodes have granted again", func() bool { return f.Holders(t, "n", k.Owner()) == 3 })
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	waiter, got := f.Locker(t, redlock.WithTTL(fleet.Long)), make(chan error)

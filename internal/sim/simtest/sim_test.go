@@ -56,7 +56,7 @@ func TestSimulation(t *testing.T) {
 	swarm(t, *seeds, simtest.NewScenario, perSeed{
 		"holds": 10, "holds to read": 1. / 2, "holds of several": 1. / 4, "revoked": 1. / 10,
 		"works beyond their maximum": 1. / 4, "holds by Do": 1. / 4, "faults": 5,
-		"values": 1, "looks": 1. / 2, "watches": 1. / 4, "checked": 1. / 10,
+		"values": 1, "looks": 2, "watches": 1. / 2, "checked": 1. / 10,
 	})
 }
 
@@ -93,7 +93,7 @@ func TestSemaphores(t *testing.T) {
 // Jobs are run at most once at a time, succeed at most once, and are begun no more often than they may be, and what was
 // told of them is so: the last three also where clocks are set, and holds overlap.
 func TestJobs(t *testing.T) {
-	swarm(t, *seeds, simtest.JobScenario, perSeed{"runs": 4, "jobs over": 2, "faults": 5})
+	swarm(t, *seeds, simtest.JobScenario, perSeed{"runs": 4, "jobs over": 1, "faults": 5})
 }
 
 // The nodes are changed under the clients, one process after the other, also back again, while other clients hold locks
@@ -166,8 +166,8 @@ func swarm(t *testing.T, seeds uint64, scenario func(seed uint64) simtest.Scenar
 	if t.Name() == "TestSimulation" {
 		meet(t, done, &pairs)
 	}
-	for what, rate := range least {
-		if want := int64(rate * float64(done)); sum[what] < want && !t.Failed() {
+	for what, rate := range least { // a small number is no mean
+		if want := int64(rate * float64(done)); sum[what] < want && want >= 10 && !t.Failed() {
 			t.Errorf("too little happened: %d %s, want at least %d", sum[what], what, want)
 		}
 	}
