@@ -37,6 +37,9 @@ func compile(sha, source string) (*program, error) {
 	return p.(*program), nil
 }
 
+// A call of a function with "..." would make a table arg besides, which no script reads.
+func init() { lua.CompatVarArg = false }
+
 // interpreter is a node's Lua. Like Redis it has one state for all scripts, and scripts cannot leave globals behind.
 type interpreter struct {
 	state   *lua.LState
@@ -88,8 +91,11 @@ func scriptError(err error, sha string) Error {
 	return Error(oneLine(message) + " script: " + sha + ", on @user_script:1.")
 }
 
+// newTable makes room for what comes: a table that grows has room for 32 at once.
+func newTable(array, hash int) *lua.LTable { return (*lua.LState)(nil).CreateTable(array, hash) }
+
 func stringTable(values []string) *lua.LTable {
-	t := &lua.LTable{Metatable: lua.LNil}
+	t := newTable(len(values), 0)
 	for _, v := range values {
 		t.Append(lua.LString(v))
 	}
@@ -110,7 +116,7 @@ func toLua(reply any) lua.LValue {
 	case Error:
 		return field("err", string(v))
 	case []any:
-		t := &lua.LTable{Metatable: lua.LNil}
+		t := newTable(len(v), 0)
 		for _, e := range v {
 			t.Append(toLua(e))
 		}
@@ -120,7 +126,7 @@ func toLua(reply any) lua.LValue {
 }
 
 func field(name, value string) *lua.LTable {
-	t := &lua.LTable{Metatable: lua.LNil}
+	t := newTable(0, 1)
 	t.RawSetString(name, lua.LString(value))
 	return t
 }
