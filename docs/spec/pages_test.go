@@ -2,9 +2,12 @@ package spec
 
 import (
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/quorumlock/redlock/internal/cases"
 )
 
 // A trace on a page: the name of the run, its steps, and what is broken in the end.
@@ -26,30 +29,16 @@ func quoted(t *testing.T, model, run string, got result) {
 
 // A page quotes runs that there are.
 func TestPagesQuoteRuns(t *testing.T) {
-	pages, err := os.ReadDir(".")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, page := range pages {
-		name, isPage := strings.CutSuffix(page.Name(), ".md")
-		if !isPage {
-			continue
-		}
-		text, err := os.ReadFile(page.Name())
-		if err != nil {
-			t.Fatal(err)
-		}
-		blocks := traceBlock.FindAllStringSubmatch(string(text), -1)
+	for _, page := range cases.Must(filepath.Glob("*.md"))(t) {
+		blocks := traceBlock.FindAllStringSubmatch(string(cases.Must(os.ReadFile(page))(t)), -1)
 		if len(blocks) == 0 {
 			continue
 		}
-		model, err := os.ReadFile(name + ".pml")
-		if err != nil {
-			t.Fatal(err)
-		}
+		file := strings.TrimSuffix(page, ".md") + ".pml"
+		model := string(cases.Must(os.ReadFile(file))(t))
 		for _, block := range blocks {
-			if !strings.Contains(string(model), "run: "+block[1]+" | ") {
-				t.Errorf("%s quotes a trace of %q, and %s.pml has no such run", page.Name(), block[1], name)
+			if !strings.Contains(model, "run: "+block[1]+" | ") {
+				t.Errorf("%s quotes a trace of %q, and %s has no such run", page, block[1], file)
 			}
 		}
 	}
