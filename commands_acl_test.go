@@ -12,14 +12,8 @@ import (
 // The ACL of the documentation allows the commands that are sent and those that scripts call, and no others: with those
 // that docs/operations.md has for some users.
 func TestTheDocumentedACLAllowsWhatIsUsed(t *testing.T) {
-	acl, err := os.ReadFile("docs/deploy/users.acl")
-	if err != nil {
-		t.Fatal(err)
-	}
-	page, err := os.ReadFile("docs/operations.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	acl := must(os.ReadFile("docs/deploy/users.acl"))(t)
+	page := must(os.ReadFile("docs/operations.md"))(t)
 	_, shipped, _ := strings.Cut(string(acl), " &app:redlock:wake:* ")
 	allowed := strings.Fields(shipped)
 	for _, row := range regexp.MustCompile("(?m)^\\| `(\\+.*)` \\| no ").FindAllStringSubmatch(string(page), -1) {
@@ -31,16 +25,10 @@ func TestTheDocumentedACLAllowsWhatIsUsed(t *testing.T) {
 		"script|load", "script|exists", "subscribe", "ping", "select",
 	}
 	tried := regexp.MustCompile(`\{ '([A-Z]+)'`)
-	trial, err := os.ReadFile("internal/lua/trial.lua")
-	if err != nil {
-		t.Fatal(err)
-	}
+	trial := must(os.ReadFile("internal/lua/trial.lua"))(t)
 	command := regexp.MustCompile(`call\('([A-Z]+(?:', 'CHANNELS)?)'`)
 	for _, f := range files {
-		source, err := os.ReadFile(f)
-		if err != nil {
-			t.Fatal(err)
-		}
+		source := must(os.ReadFile(f))(t)
 		for _, m := range command.FindAllStringSubmatch(string(source), -1) {
 			used = append(used, strings.ToLower(strings.ReplaceAll(m[1], "', '", "|")))
 			if filepath.Base(f) != "list.lua" && !strings.HasPrefix(m[1], "PUBSUB") && // what depends on these goes without

@@ -122,7 +122,10 @@ func TestForeignKeysAreExplained(t *testing.T) {
 		for _, n := range fl.nodes {
 			n.Do("LPUSH", "list", "x")
 			n.Do("SET", "eternal", "x")
+			n.Do("SET", "redlock:permit:gpu:0", "x")
 		}
+		_, err := l.Semaphore("gpu", 1).TryAcquire(t.Context())
+		failsSaying(t, err, ErrTaken, "the next for another 3600.0 s")
 		for name, want := range map[string]string{"list": "not a string", "eternal": "no TTL"} {
 			if _, err := l.TryLock(t.Context(), name); !errors.Is(err, ErrTaken) || !strings.Contains(err.Error(), want) {
 				t.Errorf("%s: got %v, want ErrTaken with %q", name, err, want)

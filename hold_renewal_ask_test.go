@@ -52,6 +52,20 @@ func TestRenewWhile(t *testing.T) {
 			}
 		}
 	}
+	illThenHangs := func(well, hangs time.Duration) func(*patient) {
+		return func(p *patient) {
+			begun := time.Now()
+			p.says = func(ctx context.Context) error {
+				switch now := time.Since(begun); {
+				case now > hangs:
+					<-ctx.Done()
+				case now > well:
+					return nil
+				}
+				return errIll
+			}
+		}
+	}
 	const ever = 24 * time.Hour
 	for what, c := range map[string]struct {
 		says func(p *patient)
@@ -59,21 +73,14 @@ func TestRenewWhile(t *testing.T) {
 		text string
 		asks int64 // in a minute
 	}{
-		"well":                {during(0, 0, nil), 0, "", 18},
-		"ill":                 {during(0, ever, ill), 9898 * ms, ": lost: not renewed: the queue; is stuck", 14},
-		"ill after a while":   {during(10*time.Second, ever, ill), 19898 * ms, "not renewed: the queue; is stuck", 16},
-		"ill for a moment":    {during(10*time.Second, 19*time.Second, ill), 0, "", 28},
-		"hangs":               {during(0, ever, hangs), 9898 * ms, ": lost: not renewed: the function of WithRenewWhile", 1},
-		"hangs after a while": {during(10*time.Second, ever, hangs), 19898 * ms, "did not return", 4},
-		"ill, and then hangs": {func(p *patient) {
-			begun := time.Now()
-			p.says = func(ctx context.Context) error {
-				if time.Since(begun) > 5*time.Second {
-					<-ctx.Done()
-				}
-				return errIll
-			}
-		}, 9898 * ms, "not renewed: the queue; is stuck", 5},
+		"well":                 {during(0, 0, nil), 0, "", 18},
+		"ill":                  {during(0, ever, ill), 9898 * ms, ": lost: not renewed: the queue; is stuck", 14},
+		"ill after a while":    {during(10*time.Second, ever, ill), 19898 * ms, "not renewed: the queue; is stuck", 16},
+		"ill for a moment":     {during(10*time.Second, 19*time.Second, ill), 0, "", 28},
+		"hangs":                {during(0, ever, hangs), 9898 * ms, ": lost: not renewed: the function of WithRenewWhile", 1},
+		"hangs after a while":  {during(10*time.Second, ever, hangs), 19898 * ms, "did not return", 4},
+		"ill, and then hangs":  {illThenHangs(ever, 5*time.Second), 9898 * ms, "not renewed: the queue; is stuck", 5},
+		"ill, well, and hangs": {illThenHangs(5*time.Second, 10*time.Second), 18560 * ms, "did not return", 7},
 		"slow": {func(p *patient) {
 			p.says = func(context.Context) error {
 				time.Sleep(5 * time.Second)

@@ -66,20 +66,23 @@ func TestLockAllHasAFullTTLAfterAWait(t *testing.T) {
 	})
 }
 
-// Without renewal, too, a call keeps the names that it has while it waits for the others.
-func TestLockAllKeepsItsNamesWithoutRenewal(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, fl *fleet) {
-		a, b := fl.locker("a"), fl.locker("b")
-		holder := must(b.Lock(t.Context(), "other"))(t)
-		k := async(func() *Lock { return must(a.LockAll(t.Context(), []string{"job", "other"}, WithoutRenewal()))(t) })
-		for range 4 {
-			time.Sleep(5 * time.Second)
-			fails(t, errOf(b.TryLock(t.Context(), "job")), ErrTaken)
-		}
-		succeeds(t, holder.Unlock())
-		succeeds(t, (<-k).Unlock())
-		fl.clean()
-	})
+// Without renewal, and beyond the maximum of the hold that it wants, a call keeps the names that it has while it waits
+// for the others.
+func TestLockAllKeepsItsNames(t *testing.T) {
+	for _, opt := range []LockOption{WithoutRenewal(), WithMaxHold(12 * time.Second)} {
+		bubble(t, 3, func(t *testing.T, fl *fleet) {
+			a, b := fl.locker("a"), fl.locker("b")
+			holder := must(b.Lock(t.Context(), "other"))(t)
+			k := async(func() *Lock { return must(a.LockAll(t.Context(), []string{"job", "other"}, opt))(t) })
+			for range 4 {
+				time.Sleep(5 * time.Second)
+				fails(t, errOf(b.TryLock(t.Context(), "job")), ErrTaken)
+			}
+			succeeds(t, holder.Unlock())
+			succeeds(t, (<-k).Unlock())
+			fl.clean()
+		})
+	}
 }
 
 func TestCancelledLockAllLeavesNothing(t *testing.T) {

@@ -163,10 +163,10 @@ func TestOnceCrashes(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, fl *fleet) {
 		ran := 0
 		crash := func(client string) error {
-			l := fl.locker(client, WithDoneTTL(time.Minute))
+			l := fl.locker(client, WithDoneTTL(20*time.Second))
 			return l.Once(t.Context(), "job", func(ctx context.Context, _ *Lock) error {
 				ran++
-				time.Sleep(3 * time.Minute) // longer than the done TTL: the run keeps its entry alive
+				time.Sleep(179 * time.Second) // longer than the done TTL: the run keeps its entry alive
 				fl.crash(client, l)
 				<-ctx.Done()
 				return nil
@@ -178,7 +178,7 @@ func TestOnceCrashes(t *testing.T) {
 			fl.wantRegister("job", strings.Join([]string{want, want, want, want, want}, ", "))
 		}
 		// The crashed holder's lock has not expired yet. Until it has, the third run may be in progress.
-		l := fl.locker("last", WithDoneTTL(time.Minute))
+		l := fl.locker("last", WithDoneTTL(20*time.Second))
 		within(t, 11*time.Second, "Once", func() {
 			if err := l.Once(t.Context(), "job", mustNotRun(t)); !errors.Is(err, ErrRunsExhausted) || ran != 3 {
 				t.Errorf("after %d crashes: got %v, want ErrRunsExhausted", ran, err)

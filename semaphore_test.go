@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/redlock/internal/sim"
+	"github.com/quorumlock/redlock/internal/slots"
 )
 
 // semaphores returns n Semaphores, each of its own Locker.
@@ -132,6 +133,7 @@ func TestWaiterTakesAnySlotThatBecomesFree(t *testing.T) {
 			begun := time.Now()
 			_ = held[round%permits].Unlock()
 			k := <-got
+			equals(t, all[permits].slots.Guess(time.Now()), slots.None, "what it guesses while others want permits, too")
 			between(t, time.Since(begun), 0, 300*ms, "how long slot %s was free", held[round%permits].Name())
 			for _, h := range append(held, k) {
 				_ = h.Unlock()

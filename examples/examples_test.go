@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/quorumlock/redlock/internal/cases"
 )
 
 // Every program says what its README promises.
@@ -35,10 +37,7 @@ func TestExamples(t *testing.T) {
 			"ann, with three masters down: 503",
 		},
 	}
-	readme, err := os.ReadFile("README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	readme := cases.Must(os.ReadFile("README.md"))(t)
 	dirs, err := filepath.Glob("*/main.go")
 	if err != nil || len(dirs) != len(want) {
 		t.Errorf("got %q and %v, want the %d programs that are tested", dirs, err, len(want))

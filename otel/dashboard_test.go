@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/quorumlock/redlock/internal/cases"
 )
 
 // board is what a Grafana dashboard must have to load and to show something.
@@ -27,10 +29,7 @@ type board struct {
 
 func readBoard(t *testing.T, file string) board {
 	t.Helper()
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := cases.Must(os.ReadFile(file))(t)
 	var b board
 	if err := json.Unmarshal(text, &b); err != nil {
 		t.Fatal(err)

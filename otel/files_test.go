@@ -15,6 +15,7 @@ import (
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 
 	"github.com/quorumlock/redlock"
+	"github.com/quorumlock/redlock/internal/cases"
 	redlockotel "github.com/quorumlock/redlock/otel"
 	"github.com/quorumlock/redlock/redlocktest"
 )
@@ -23,10 +24,7 @@ import (
 func exported(t *testing.T) map[string][]string {
 	t.Helper()
 	registry := prometheus.NewRegistry()
-	reader, err := exporter.New(exporter.WithRegisterer(registry))
-	if err != nil {
-		t.Fatal(err)
-	}
+	reader := cases.Must(exporter.New(exporter.WithRegisterer(registry)))(t)
 	provider := sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))
 	observe, err := redlockotel.Observer(redlockotel.WithMeterProvider(provider),
 		redlockotel.WithGroups(func(name string) string { return name }))
@@ -49,10 +47,7 @@ func exported(t *testing.T) map[string][]string {
 	if err := locker.Once(t.Context(), "job", func(context.Context, *redlock.Lock) error { return nil }); err != nil {
 		t.Fatal(err)
 	}
-	lost, err := locker.Lock(t.Context(), "lost")
-	if err != nil {
-		t.Fatal(err)
-	}
+	lost := cases.Must(locker.Lock(t.Context(), "lost"))(t)
 	// Waits for all nodes, behind the acquisition: else what is emptied may get the lock afterwards, and need no repair.
 	if _, err := locker.Inspect(t.Context(), "lost"); err != nil {
 		t.Fatal(err)
@@ -67,10 +62,7 @@ func exported(t *testing.T) map[string][]string {
 	<-lost.Done()
 	locker.Close()
 
-	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	families := cases.Must(registry.Gather())(t)
 	found := make(map[string][]string)
 	for _, f := range families {
 		labels := []string{"job", "instance", "le"} // Prometheus's own
@@ -129,10 +121,7 @@ func TestFilesMatchTheExporter(t *testing.T) {
 	for _, v := range board.Templating.List {
 		check("dashboard.json, variable "+v.Name, v.Definition)
 	}
-	rules, err := os.ReadFile(filepath.Join(dir, "alerts.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	rules := cases.Must(os.ReadFile(filepath.Join(dir, "alerts.yaml")))(t)
 	check("alerts.yaml", string(rules))
 	used = append(used, metricName.FindAllString(string(rules), -1)...)
 	if len(board.Panels) < 10 || len(used) < 30 {
@@ -140,10 +129,7 @@ func TestFilesMatchTheExporter(t *testing.T) {
 	}
 
 	// And nothing is exported that nobody is told of.
-	page, err := os.ReadFile(filepath.Join("..", "docs", "observability.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := cases.Must(os.ReadFile(filepath.Join("..", "docs", "observability.md")))(t)
 	for name := range all {
 		base := name
 		for _, suffix := range []string{"_bucket", "_count", "_sum"} {

@@ -59,10 +59,7 @@ func TestComplaintIsOneLine(t *testing.T) {
 
 // What the library says to people who write Go has words for those who have flags.
 func TestRemediesAreInOurWords(t *testing.T) {
-	text, err := os.ReadFile("../../internal/diagnosis/testdata/findings.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := cases.Must(os.ReadFile("../../internal/diagnosis/testdata/findings.txt"))(t)
 	for line := range strings.Lines(string(text)) {
 		if remedy, is := strings.CutPrefix(strings.TrimSpace(line), "remedy "); is {
 			if said := inOurWords(remedy); regexp.MustCompile(`NodeConfig|With[A-Z]`).MatchString(said) {

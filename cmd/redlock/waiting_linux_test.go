@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/quorumlock/redlock/internal/cases"
 	"github.com/quorumlock/redlock/internal/ports"
 	"github.com/quorumlock/redlock/redlocktest"
 )
@@ -38,10 +39,7 @@ func TestWaitingForAMajorityOnATerminal(t *testing.T) {
 	// Not masters that are killed: another test's may get their ports.
 	var nodes []string
 	for range 3 {
-		port, err := ports.Reserve()
-		if err != nil {
-			t.Fatal(err)
-		}
+		port := cases.Must(ports.Reserve())(t)
 		t.Cleanup(port.Release)
 		nodes = append(nodes, port.Addr())
 	}

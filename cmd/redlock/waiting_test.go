@@ -68,17 +68,12 @@ func TestWhatAnAttemptHasFound(t *testing.T) {
 	holder := cases.Must(redlock.New(c.URLs(), redlock.WithOwnerLabel("web-3/812"), redlock.WithNodeTimeout(patience)))(t)
 	defer holder.Close()
 	cases.Must(holder.Lock(t.Context(), "job"))(t)
-	locker, err := redlock.New(c.URLs(), redlock.WithObserver(a.observe), redlock.WithNodeTimeout(patience))
-	if err != nil {
-		t.Fatal(err)
-	}
+	locker := cases.Must(redlock.New(c.URLs(), redlock.WithObserver(a.observe), redlock.WithNodeTimeout(patience)))(t)
 	defer locker.Close()
 	for i := range 3 { // one process waits as one; these are three
 		l := locker
 		if i < 2 {
-			if l, err = redlock.New(c.URLs(), redlock.WithNodeTimeout(patience)); err != nil {
-				t.Fatal(err)
-			}
+			l = cases.Must(redlock.New(c.URLs(), redlock.WithNodeTimeout(patience)))(t)
 			defer l.Close()
 		}
 		go func() { _, _ = l.Lock(t.Context(), "job") }()

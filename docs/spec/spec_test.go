@@ -20,6 +20,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/quorumlock/redlock/internal/cases"
 )
 
 var deep = flag.Bool("deep", false, "the wide spaces too: minutes, gigabytes")
@@ -37,10 +39,7 @@ func TestModels(t *testing.T) {
 		t.Fatalf("no models: %v", err)
 	}
 	for _, model := range models {
-		text, err := os.ReadFile(model)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := cases.Must(os.ReadFile(model))(t)
 		runs := runLine.FindAllStringSubmatch(string(text), -1)
 		if lines := anyLine.FindAllString(string(text), -1); len(lines) != len(runs) {
 			t.Errorf("%s: %d lines say how to run it, %d of them can be read", model, len(lines), len(runs))
@@ -51,10 +50,7 @@ func TestModels(t *testing.T) {
 					t.Skip("takes minutes; ask for it with -deep")
 				}
 				t.Parallel()
-				want, err := strconv.Atoi(strings.ReplaceAll(run[6], ",", ""))
-				if err != nil {
-					t.Fatal(err)
-				}
+				want := cases.Must(strconv.Atoi(strings.ReplaceAll(run[6], ",", "")))(t)
 				compile := []string{"-O0"} // to optimize takes longer than it saves
 				if run[1] == "deep" {
 					compile = []string{"-O2"}
@@ -98,10 +94,7 @@ func (r result) String() string {
 func check(t *testing.T, model string, options, compile []string) (r result) {
 	t.Helper()
 	dir := t.TempDir()
-	model, err := filepath.Abs(model)
-	if err != nil {
-		t.Fatal(err)
-	}
+	model = cases.Must(filepath.Abs(model))(t)
 	command := func(name string, args ...string) string {
 		cmd := exec.CommandContext(t.Context(), name, args...)
 		cmd.Dir = dir

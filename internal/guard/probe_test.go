@@ -12,6 +12,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/quorumlock/redlock/internal/cases"
 	"github.com/quorumlock/redlock/internal/redisconn"
 )
 
@@ -162,10 +163,7 @@ func met(t *testing.T, changes ...change) (*node, *Guard) {
 // probe probes a node, which must be fit.
 func probe(t *testing.T, g *Guard, n *node, kind ProbeKind) *Info {
 	t.Helper()
-	info, err := g.Probe(n.do, kind, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	info := cases.Must(g.Probe(n.do, kind, nil))(t)
 	return info
 }
 

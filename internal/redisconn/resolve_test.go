@@ -252,7 +252,7 @@ func TestANameMoves(t *testing.T) {
 			{"the answer has come", 1500 * ms, nil, here, 1100 * ms, "", here},
 			{"ill", 0, &net.DNSError{Err: "server misbehaving", Name: "fake", IsTemporary: true}, "", 15 * ms, "", here},
 			{"gone", 0, gone, "", 15 * ms, "not connected: dial tcp: lookup fake: no such host", ""},
-			{"there again", 0, nil, there, 2 * time.Second, "", there},
+			{"there again", 0, nil, there, 3 * time.Second, "", there}, // the longest pauses
 		} {
 			if next.what != "found" {
 				time.Sleep(lookupTimeout) // the lookup before is over

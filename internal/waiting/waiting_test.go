@@ -57,6 +57,18 @@ func TestWaiterDecisions(t *testing.T) {
 	}
 }
 
+// A vote that does not count is none for its owner, of whom it tells nevertheless: to an older one votes are given back.
+func TestVotesThatDoNotCount(t *testing.T) {
+	p, said := poll(quorum.OneList(3)), NewNotifications(3)
+	p.Cast(0, quorum.Answer{Vote: quorum.Granted})
+	for i := range 2 {
+		p.Cast(1+i, quorum.Answer{Vote: quorum.Taken, Owner: "0190", Uncounted: true})
+	}
+	v := said.Weigh(p.SoFar(), 1, 1)
+	cases.Equals(t, v.rivalHolds, false, "the owner holds the lock")
+	cases.Equals(t, v.yields(false, "0191"), true, "yields to the owner")
+}
+
 // With two lists, a waiter can have a majority of one of them. To the others, which may have the other list alone, it
 // then seems to hold the lock, so none of them gives way to it: it must, to an older one, even to a reader.
 func TestAMajorityOfOneListGivesWayToAnOlderWaiter(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/quorumlock/redlock/internal/cases"
 	"github.com/quorumlock/redlock/internal/sim/simtest"
 )
 
@@ -178,10 +179,7 @@ func swarm(t *testing.T, seeds uint64, scenario func(seed uint64) simtest.Scenar
 func meet(t *testing.T, seeds int, pairs *simtest.Pairs) {
 	t.Helper()
 	t.Logf("how often features have met:\n%v", pairs)
-	text, err := os.ReadFile("testdata/never.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := cases.Must(os.ReadFile("testdata/never.txt"))(t)
 	reasons := map[string]bool{}
 	for line := range strings.Lines(string(text)) {
 		if pair, _, is := strings.Cut(line, ": "); is && line[0] != '#' {
