@@ -318,21 +318,20 @@ func (s *Semaphore) wait(ctx context.Context, want *acquisition) (*hold, error) 
 	defer l.local.Leave(s.base)
 	want.head = &queue.Note
 	if ended := l.takeTurn(ctx, s.turns, want.observed); ended != nil {
-		return nil, waitEnded(l.notFirst("acquire", s.name, want.fresh(want.head)), ended)
+		return nil, waitEnded(l.notFirst("acquire", s.name, nil), ended)
 	}
 	defer s.turns.Release(1)
 	h, seen, err := s.try(ctx, want)
-	if err == nil {
+	if err != nil {
+		want.found(err)
+		if ended := l.over(ctx); ended != nil {
+			return nil, waitEnded(err, ended)
+		}
+		want.observed.waiting(err)
+		h, err = s.queue(ctx, want, seen, err)
+	}
+	if h != nil {
 		queue.Note.Store(nil) // there may be other permits
-		return h, nil
-	}
-	want.found(err)
-	if ended := l.over(ctx); ended != nil {
-		return nil, waitEnded(err, ended)
-	}
-	want.observed.waiting(err)
-	if h, err = s.queue(ctx, want, seen, err); h != nil {
-		queue.Note.Store(nil)
 	}
 	return h, err
 }

@@ -49,10 +49,10 @@ func (l *Locker) wait(ctx context.Context, want acquisition, last error, first *
 			defer queue.Turn.Release(1)
 		}
 	}
-	if told := want.fresh(want.head); last == nil && (told != nil || ended != nil) {
-		last = l.notFirst(want.op, want.name, told)
-	}
 	if ended != nil {
+		if last == nil {
+			last = l.notFirst(want.op, want.name, nil)
+		}
 		return nil, waitEnded(last, ended)
 	}
 	h, err := l.queue(ctx, want, last, first)

@@ -237,6 +237,21 @@ func TestACallWithoutAnAnswerSaysWhatIsKnown(t *testing.T) {
 	}
 }
 
+// Nor has a call found anything that has some votes when its time is over, and may get others.
+func TestACallWithSomeVotesSaysWhatIsKnown(t *testing.T) {
+	bubble(t, 5, func(t *testing.T, fl *fleet) {
+		k, l := must(fl.locker("holder").Lock(t.Context(), "job"))(t), fl.locker("a")
+		fails(t, errOf(l.Lock(t.Context(), "job", WithMaxWait(50*ms))), ErrTaken)
+		succeeds(t, k.Unlock())
+		fl.nodes[2].Crash(true)
+		for i := range 2 {
+			fl.net.SetDelay(link0("a", 3+i), sim.Both, sim.Delay{Min: 10 * ms, Max: 11 * ms})
+		}
+		settleNetwork()
+		failsAlone(t, errOf(l.Lock(t.Context(), "job", WithMaxWait(5*ms))), ErrTaken, ErrNoQuorum)
+	})
+}
+
 // A lock is taken, too, where a node is down: an attempt that has failed waits for the others to say so, and a call
 // that waits hears them.
 func TestContentionBesideANodeThatIsAwayIsNoOutage(t *testing.T) {
