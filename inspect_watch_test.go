@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/quorumlock/redlock/internal/agreement"
 	"github.com/quorumlock/redlock/internal/sim"
 )
 
@@ -180,7 +181,7 @@ func TestShownTokensAreTheOwners(t *testing.T) {
 					token, owner = 0, last.Owner
 				}
 				tokenOf[owner] = token
-				if d > time.Second && (last.Owner != owner || last.Token != token) {
+				if d > sized(50*ms, time.Second) && (last.Owner != owner || last.Token != token) {
 					t.Errorf("%s, after %s: a watch shows %d of %s, want %d of %s", how, d, last.Token, last.Owner, token, owner)
 				}
 				go func() { _ = k.Unlock() }()
@@ -205,6 +206,10 @@ func TestShownTokensAreTheOwners(t *testing.T) {
 			defer mu.Unlock()
 			delete(seen, "")
 			for owner, tokens := range seen {
+				_, held := tokenOf[owner]
+				if _, ours := agreement.ParseOwner(owner); ours && !held {
+					continue // two attempts of one client may propose the same token at one moment, and one gets some votes
+				}
 				for other, token := range tokenOf {
 					if token > 0 && other != owner && slices.Contains(tokens, token) {
 						t.Errorf("%s is shown with the token of %s", owner, other)

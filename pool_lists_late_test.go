@@ -648,6 +648,7 @@ func TestARefusedClientLeavesNodesThatWereAway(t *testing.T) {
 		fl.mend("b", 0)
 		fl.mend("a", 0)
 		time.Sleep(time.Minute)
+		equals(t, len(listsOn(fl.nodes[0])), 1, "lists that the node has, of a alone")
 		must(fl.open("newcomer", c.old))(t)
 	})
 }

@@ -69,7 +69,7 @@ func (l *lab) try(ctx context.Context, m mutant, seeds seedRange) (verdict, erro
 	}
 	if m.test != "" {
 		dir, test := m.where()
-		pkg, args = "./"+dir, []string{"-test.run=^" + test + "$"}
+		pkg, args = "./"+dir, []string{"-test.run=^" + test + "$", "-test.timeout=2m"} // one that hangs has failed
 	}
 	binary := filepath.Join(dir, "tests")
 	//nolint:gosec // our own arguments
@@ -128,7 +128,7 @@ func judge(out string, seeds seedRange) (verdict, error) {
 	}
 	number, _ := strconv.Atoi(out[seed[2]:seed[3]])
 	v := verdict{seeds: number - seeds.first + 1, trace: fmt.Sprintf("seed %d", number)}
-	if _, text, ok := strings.Cut(out, "\npanic: "); ok {
+	if _, text, ok := strings.Cut("\n"+out, "\npanic: "); ok {
 		text, _, _ = strings.Cut(text, "\n")
 		v.by, v.trace = "a run that does not end", v.trace+": "+text
 		return v, nil
