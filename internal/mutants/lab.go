@@ -68,8 +68,8 @@ func (l *lab) try(ctx context.Context, m mutant, seeds seedRange) (verdict, erro
 		"-test.run=^TestSimulation$", "-most=1", "-first=" + strconv.Itoa(seeds.first), "-seeds=" + strconv.Itoa(seeds.count),
 	}
 	if m.test != "" {
-		dir, test := m.where()
-		pkg, args = "./"+dir, []string{"-test.run=^" + test + "$", "-test.timeout=2m"} // one that hangs has failed
+		dir, test := m.where() // one that hangs has failed
+		pkg, args = "./"+dir, []string{"-test.run=^" + test + "$", "-test.timeout=2m"}
 	}
 	binary := filepath.Join(dir, "tests")
 	//nolint:gosec // our own arguments
