@@ -41,7 +41,7 @@ func (w *worker) handOn(wanted []string, lock held, hold holds) {
 	w.bounded("Adopt", asked, by.timeout)
 	if err != nil {
 		w.log(w.label, "Adopt %s: %s", lock.Name(), kindOf(err))
-		w.failed("Adopt", asked, a, err)
+		adopter.failed("Adopt", asked, a, err)
 		return
 	}
 	w.adopted(lock.Owner())
