@@ -57,7 +57,7 @@ func TestWaiterDecisions(t *testing.T) {
 	}
 }
 
-// A vote that does not count is none for its owner, of whom it tells all the same: to an older one votes are given back.
+// A vote that does not count is none for its owner, of whom it tells all the same: an older one is given way to.
 func TestVotesThatDoNotCount(t *testing.T) {
 	p, said := poll(quorum.OneList(3)), NewNotifications(3)
 	p.Cast(0, quorum.Answer{Vote: quorum.Granted})
