@@ -305,7 +305,7 @@ func burst(t *testing.T, l *Locker, names string, n int) (failures []error, told
 func TestABurstOfCallsTakesTurns(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a", WithTTL(time.Minute))
-		for i, n := range []int{maxAsking, sized(2*maxAsking, maxAsking) + 1000}[:sized(2, 1)] {
+		for i, n := range []int{maxAsking, 2*maxAsking + 1000}[:sized(2, 1)] {
 			if failures, _ := burst(t, l, fmt.Sprint(i, "-"), n); len(failures) > 0 {
 				t.Errorf("%d of %d fail: %v", len(failures), n, failures[0])
 			}

@@ -58,8 +58,8 @@ func TestTTLRunsInRealTime(t *testing.T) {
 	conn := dial(t, c, 0)
 	start := time.Now()
 	do(t, conn, "SET", "k", "v", "PX", 40)
-	if got, _ := redis.Int(do(t, conn, "PTTL", "k"), nil); got < 1 || got > 40 {
-		t.Fatalf("PTTL: got %d, want 1 to 40", got)
+	if got, _ := redis.Int(do(t, conn, "PTTL", "k"), nil); got > 40 || got == -1 { // -2: it has expired
+		t.Fatalf("PTTL: got %d, want at most 40", got)
 	}
 	cases.Eventually(t, "expiry", func() bool {
 		n, _ := redis.Int(do(t, conn, "EXISTS", "k"), nil)

@@ -68,8 +68,9 @@ func (l *lab) try(ctx context.Context, m mutant, seeds seedRange) (verdict, erro
 		"-test.run=^TestSimulation$", "-most=1", "-first=" + strconv.Itoa(seeds.first), "-seeds=" + strconv.Itoa(seeds.count),
 	}
 	if m.test != "" {
-		dir, test := m.where() // one that hangs has failed
-		pkg, args = "./"+dir, []string{"-test.run=^" + test + "$", "-test.timeout=2m"}
+		dir, test := m.where()
+		pkg = "./" + dir
+		args = []string{"-test.run=^" + test + "$", "-test.timeout=2m"} // one that hangs has failed: they take seconds
 	}
 	binary := filepath.Join(dir, "tests")
 	//nolint:gosec // our own arguments
