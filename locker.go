@@ -418,6 +418,9 @@ func (l *Inspector) admit(ctx context.Context, waits bool, begun *instant) (_ *i
 	if l.turns.TryAcquire(1) {
 		return begun, true
 	}
+	if l.attempts.Load() > maxAsking { // else a turn is about to be free
+		asking = max(asking, maxAsking+1) // one that came later was faster
+	}
 	took, longest := time.Duration(l.turnTook.Load()), l.opts.nodeTimeout/2
 	if waits || took > 0 && took*time.Duration((asking-1)/maxAsking) <= longest || asking <= maxAsking {
 		if begun == nil {

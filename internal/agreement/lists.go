@@ -148,19 +148,23 @@ func digestOf(texts ...string) string {
 }
 
 // knownLists are the lists that this process has read lately, by their digest. So it parses once what all nodes say to
-// all its Lockers, again and again.
-var knownLists = listsCache{of: make(map[string]*usedLists)}
+// all its Lockers, again and again, and what they say at one moment.
+var knownLists = listsCache{of: make(map[string]func() *usedLists)}
 
 type listsCache struct {
 	mu sync.Mutex
-	of map[string]*usedLists // guarded by mu
+	of map[string]func() *usedLists // which parses once; guarded by mu
 }
 
 // find returns the lists with that digest, or nil.
 func (c *listsCache) find(digest string) *usedLists {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.of[digest]
+	known := c.of[digest]
+	c.mu.Unlock()
+	if known == nil {
+		return nil
+	}
+	return known()
 }
 
 // maxKnown is how many digests are kept: there are seldom more than two at a time.
@@ -169,9 +173,20 @@ const maxKnown = 16
 // read returns the lists with these texts.
 func (c *listsCache) read(texts []string) *usedLists {
 	digest := digestOf(texts...)
-	if known := c.find(digest); known != nil {
-		return known
+	c.mu.Lock()
+	known := c.of[digest]
+	if known == nil {
+		if len(c.of) >= maxKnown {
+			clear(c.of)
+		}
+		known = sync.OnceValue(func() *usedLists { return parseLists(digest, texts) })
+		c.of[digest] = known
 	}
+	c.mu.Unlock()
+	return known()
+}
+
+func parseLists(digest string, texts []string) *usedLists {
 	used := &usedLists{
 		digest: digest, texts: texts, lists: make([]quorum.NodeLists, len(texts)), lives: make([]time.Duration, len(texts)),
 	}
@@ -192,11 +207,5 @@ func (c *listsCache) read(texts []string) *usedLists {
 		}
 		return false
 	})
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if len(c.of) >= maxKnown {
-		clear(c.of)
-	}
-	c.of[digest] = used
 	return used
 }

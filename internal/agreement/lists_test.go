@@ -1,6 +1,8 @@
 package agreement
 
 import (
+	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -36,10 +38,32 @@ func TestNodeListsAsText(t *testing.T) {
 func TestAVerdictFollowsTheIdentities(t *testing.T) {
 	const unmet, met = "?@other-n1 ?@other-n2 a@n0", "a@n0 b@other-n1 c@other-n2"
 	for _, order := range [][2]string{{unmet, met}, {met, unmet}} {
-		used := (&listsCache{of: make(map[string]*usedLists)}).read([]string{"a@n0 b@n1 c@n2"})
+		used := (&listsCache{of: make(map[string]func() *usedLists)}).read([]string{"a@n0 b@n1 c@n2"})
 		for _, own := range order {
 			if v := used.judge(knownLists.read([]string{own})); (v.conflicts != nil) != (own == unmet) {
 				t.Errorf("%s after %s: conflict with %v", own, order[0], v.conflicts)
+			}
+		}
+	}
+}
+
+// What all nodes say at one moment is parsed once.
+func TestListsAreParsedOnce(t *testing.T) {
+	for round := range 50 {
+		known := listsCache{of: make(map[string]func() *usedLists)}
+		texts := make([]string, 100)
+		for i := range texts {
+			texts[i] = fmt.Sprintf("%d.%d@a:1 2@b:1 3@c:1", round, i)
+		}
+		read := make([]*usedLists, 8)
+		var all sync.WaitGroup
+		for i := range read {
+			all.Go(func() { read[i] = known.read(texts) })
+		}
+		all.Wait()
+		for _, r := range read {
+			if r != read[0] || r != known.find(r.digest) {
+				t.Fatal("parsed twice")
 			}
 		}
 	}
