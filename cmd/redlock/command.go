@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -166,7 +165,8 @@ func warner(cmd *cli.Command) func(format string, args ...any) {
 // ending is how a command ended.
 type ending struct {
 	code        exitCode
-	interrupted bool // by the terminal's Ctrl-C, which our own process group has not seen
+	interrupted bool // by the terminal's Ctrl-C
+	heard       bool // by us, too, as by all of our process group
 	asked       bool // somebody wants redlock to end
 	stopped     bool // by us, because the hold was over, or about to be
 }
@@ -199,6 +199,8 @@ type child interface {
 	reap()                                                 // what has ended, of what the command has left to us
 	forward(sig syscall.Signal, trusted func() bool) error // what the system says where nobody may be signalled
 	stopped(by syscall.Signal, trusted func() bool)        // follows the command into a stop
+	pause()                                                // asks the command to stop, since we are to
+	suspend(trusted func() bool)                           // stops it, and us, until somebody continues us
 	terminate()                                            // asks the command, and all it has started, to end
 	kill()                                                 // ends them
 	left() []remnant                                       // which of them live
@@ -214,9 +216,9 @@ type hold interface {
 	Err() error
 }
 
-// A supervisor such as systemd may send TERM to every process of a service, to redlock and to the command: if redlock
-// passed it on at once, the command would hear it twice, and many programs give up a second time in a hurry. The system
-// does not tell which signals another process has had. So a command gets a moment to end by the signal of its own.
+// A supervisor may signal every process of a service, redlock and the command: if redlock passed that on at once, the
+// command would hear it twice, and many programs give up a second time in a hurry. The system does not tell which
+// signals another process has had. So a command gets a moment to end by the signal of its own.
 const heldBack = time.Second
 
 // Whether anything is left of a command that is to end is looked for at once, and then less and less often; once a
@@ -227,108 +229,153 @@ const (
 	remindEvery = time.Minute
 )
 
-// stayWith returns when the command has ended and, if we have ended it, nothing is left of what it has started.
+// stopsWithin is for how long a command may go on that is to stop with redlock, before it is made to.
+const stopsWithin = 500 * time.Millisecond
+
+// stay is what becomes of a running command: it may be asked to end, then killed, and has ended when nothing is left.
 //
 // A hold that is not renewed has a command that is asked to end by TERM, in good time, and killed before another can
 // have the lock: somewhat before the hold ends, since to end takes a process a moment, and us, to be woken. When the
 // hold ends without that, as when it was taken by force, somebody may have the lock already: then KILL comes at once.
+type stay struct {
+	*command
+	p    child
+	lock hold
+	end  ending
+
+	ended  bool
+	held   map[syscall.Signal]*time.Timer // what is held back; each comes to due
+	due    chan syscall.Signal
+	stop   <-chan time.Time // set while the command may stop before redlock does
+	until  time.Time        // when the hold was to end, when the command was asked to; zero: it was not, or that is said
+	kill   <-chan time.Time // set while a command that was asked to end may still do so
+	poll   <-chan time.Time // set once end.stopped is
+	pause  time.Duration    // until the next poll
+	killed time.Time        // zero: it was not
+	remind <-chan time.Time // set when it is
+}
+
+// stayWith returns when the command has ended and, if we have ended it, nothing is left of what it has started.
 func (c *command) stayWith(p child, lock hold) ending {
-	var (
-		end    ending
-		ended  bool
-		ends   = lock.Ending(c.termBefore)
-		lost   = lock.Done()
-		held   <-chan time.Time // set while TERM is held back
-		until  time.Time        // when the hold was to end, when the command was asked to; zero: it was not, or that is said
-		kill   <-chan time.Time // set while a command that was asked to end may still do so
-		poll   <-chan time.Time // set once end.stopped is
-		pause  = firstPoll      // until the next poll
-		killed time.Time        // zero: it was not
-		remind <-chan time.Time // set when it is
-	)
-	changes, orphans := p.news()
-	say, said := c.aside()
-	defer said()
-	sayRefused := func() {
-		if refusing := refusing(p.left()); len(refusing) > 0 {
-			say("cannot end %s; waiting until that has ended", listed(refusing))
-		}
-	}
-	trusted := func() bool { return lock.Err() == nil }
-	forward := func(sig syscall.Signal) {
-		if err := p.forward(sig, trusted); err != nil {
-			say("%s cannot be passed on: %s", signalName(sig), cmp.Or(listed(refusing(p.left())), err.Error()))
-		}
-	}
-	stop := func(by func(), format string, args ...any) {
-		by()
-		end.stopped, held, pause = true, nil, firstPoll // what is held back is sent now
-		poll = time.After(pause)
-		say(format, args...)
-		sayRefused()
-	}
-	for {
+	s := stay{command: c, p: p, lock: lock, held: make(map[syscall.Signal]*time.Timer), due: make(chan syscall.Signal, 16)}
+	ends, lost := lock.Ending(c.termBefore), lock.Done()
+	for changes, orphans := p.news(); !s.ended || s.end.stopped && !p.gone(); {
 		select {
 		case <-ends:
-			if ends = nil; !trusted() {
-				continue // it is lost, which comes next
+			if ends = nil; s.trusted() { // else it is lost, which comes next
+				s.ask()
 			}
-			until = lock.Deadline()
-			kill = time.After(min(c.termBefore, time.Until(until)) - c.termBefore/10) // also if it is renewed now
-			stop(p.terminate, "lock %s cannot be renewed: ending the command before the lock is lost", c.name)
 		case <-lost:
-			if lost, ends = nil, nil; killed.IsZero() {
-				kill = time.After(0)
+			if lost, ends = nil, nil; s.killed.IsZero() {
+				s.kill = time.After(0)
 			}
-		case <-kill:
-			kill, killed, remind = nil, time.Now(), time.Tick(remindEvery)
-			if end.stopped {
-				stop(p.kill, "the command has not ended: killing it")
-			} else {
-				stop(p.kill, "lock %s is lost: killing the command", c.name)
-			}
-		case <-remind:
+		case <-s.kill:
+			s.killAll()
+		case <-s.remind:
 			if left := p.left(); len(left) > 0 {
-				say("still running %s after KILL: %s", span(time.Since(killed)), listed(left))
+				c.warn("still running %s after KILL: %s", span(time.Since(s.killed)), listed(left))
 			}
-		case <-poll:
-			if !killed.IsZero() {
+		case <-s.poll:
+			if !s.killed.IsZero() {
 				p.kill() // what has been started since
 			}
-			pause = min(2*pause, lastPoll)
-			poll = time.After(pause)
+			s.pollAfter(min(2*s.pause, lastPoll))
 		case <-orphans:
 			p.reap()
 		case sig := <-c.signals:
-			n, _ := sig.(syscall.Signal)
-			end.asked = end.asked || endsWaiting(n) && (end.stopped || n != syscall.SIGHUP) // which many reload by
-			switch sig := sig.(syscall.Signal); {
-			case held == nil && !end.stopped && maySignalAll(sig):
-				held = time.After(heldBack)
-			default:
-				forward(sig)
+			s.signalled(sig.(syscall.Signal))
+		case sig := <-s.due:
+			if s.held[sig] != nil {
+				s.forward(sig)
 			}
-		case <-held:
-			held = nil
-			forward(syscall.SIGTERM)
+		case <-s.stop:
+			s.stop = nil
+			p.suspend(s.trusted)
 		case change := <-changes:
-			if change.exited {
-				ended, pause = true, firstPoll
-				if poll != nil {
-					poll = time.After(pause)
-				}
-				end.code, end.interrupted = change.code, p.interrupted(change)
-			} else {
-				p.stopped(change.signal, trusted)
-			}
+			s.changed(change)
 		}
-		if !until.IsZero() && lock.Deadline().After(until) && trusted() {
-			until = time.Time{}
-			say("lock %s is renewed after all; the command is ended all the same", c.name)
+		if !s.until.IsZero() && lock.Deadline().After(s.until) && s.trusted() {
+			s.until = time.Time{}
+			c.warn("lock %s is renewed after all; the command is ended all the same", c.name)
 		}
-		if ended && (!end.stopped || p.gone()) {
-			return end
+	}
+	if left := p.left(); s.end.stopped && len(left) > 0 {
+		c.warn("still running, without the lock: %s", listed(left))
+	}
+	return s.end
+}
+
+func (s *stay) trusted() bool { return s.lock.Err() == nil }
+
+func (s *stay) ask() {
+	s.until = s.lock.Deadline()
+	s.kill = time.After(min(s.termBefore, time.Until(s.until)) - s.termBefore/10) // also if it is renewed now
+	s.p.terminate()
+	s.ending("lock %s cannot be renewed: ending the command before the lock is lost", s.name)
+}
+
+func (s *stay) killAll() {
+	s.kill, s.killed, s.remind = nil, time.Now(), time.Tick(remindEvery)
+	s.p.kill()
+	if s.end.stopped {
+		s.ending("the command has not ended: killing it")
+	} else {
+		s.ending("lock %s is lost: killing the command", s.name)
+	}
+}
+
+// ending says why the command has been told to end, and by whom it cannot be.
+func (s *stay) ending(format string, args ...any) {
+	s.end.stopped, s.stop = true, nil
+	clear(s.held) // it has been told enough
+	s.pollAfter(firstPoll)
+	s.warn(format, args...)
+	if refusing := refusing(s.p.left()); len(refusing) > 0 {
+		s.warn("cannot end %s; waiting until that has ended", listed(refusing))
+	}
+}
+
+func (s *stay) pollAfter(d time.Duration) { s.pause, s.poll = d, time.After(d) }
+
+// signalled holds a signal back that the command may have had, too. Who sends it twice has that passed on once, now.
+func (s *stay) signalled(sig syscall.Signal) {
+	s.end.asked = s.end.asked || endsWaiting(sig) && (s.end.stopped || sig != syscall.SIGHUP) // which many reload by
+	s.end.heard = s.end.heard || sig == syscall.SIGINT
+	switch {
+	case stopsUs(sig):
+		if !s.end.stopped && s.stop == nil {
+			s.p.pause()
+			s.stop = time.After(stopsWithin)
 		}
+	case s.held[sig] == nil && !s.end.stopped && maySignalAll(sig):
+		s.held[sig] = time.AfterFunc(heldBack, func() { s.due <- sig })
+	default:
+		s.forward(sig)
+	}
+}
+
+func (s *stay) forward(sig syscall.Signal) {
+	if t := s.held[sig]; t != nil {
+		t.Stop()
+		delete(s.held, sig)
+	}
+	if err := s.p.forward(sig, s.trusted); err != nil {
+		s.warn("%s cannot be passed on: %s", signalName(sig), cmp.Or(listed(refusing(s.p.left())), err.Error()))
+	}
+}
+
+func (s *stay) changed(c change) {
+	switch {
+	case c.exited:
+		s.ended, s.end.code, s.end.interrupted = true, c.code, s.p.interrupted(c)
+		if s.end.stopped {
+			s.pollAfter(firstPoll)
+		}
+	case s.stop != nil:
+		s.stop = nil
+		s.p.suspend(s.trusted)
+	default:
+		s.p.stopped(c.signal, s.trusted)
 	}
 }
 
@@ -372,30 +419,11 @@ func listed(all []remnant) string {
 	return strings.Join(texts, ", ")
 }
 
-// aside returns a warn that does not wait: who should read our standard error may be stuck, and the command is to be
-// killed in time all the same. said waits until all is said.
-func (c *command) aside() (say func(format string, args ...any), said func()) {
-	texts := make(chan string, 100)
-	var saying sync.WaitGroup
-	saying.Go(func() {
-		for text := range texts {
-			c.warn("%s", text)
-		}
-	})
-	say = func(format string, args ...any) {
-		select {
-		case texts <- fmt.Sprintf(format, args...):
-		default: // nobody has read for an hour
-		}
-	}
-	return say, func() { close(texts); saying.Wait() }
-}
-
 // exit ends redlock as the command ended.
 func (end ending) exit() error {
 	f := &failure{code: end.code, outcome: outcomeEnded}
 	if end.interrupted {
-		f.last = func() { dieOfInterrupt(true) }
+		f.last = func() { dieOfInterrupt(!end.heard) }
 	}
 	return f
 }

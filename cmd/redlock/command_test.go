@@ -5,6 +5,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"sync/atomic"
@@ -12,6 +13,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/quorumlock/redlock/cmd/redlock/internal/terminal"
 )
 
 // played is a command without a process: it notes what it hears, and when.
@@ -33,6 +36,8 @@ func (p *played) terminate()                              { p.note("terminate") 
 func (p *played) gone() bool                              { return len(p.left()) == 0 }
 func (p *played) stopped(syscall.Signal, func() bool)     {}
 func (p *played) interrupted(change) bool                 { return false }
+func (p *played) pause()                                  { p.note("pause") }
+func (p *played) suspend(func() bool)                     { p.note("suspend") }
 
 func (p *played) left() []remnant {
 	if time.Since(p.begun) >= p.until {
@@ -179,20 +184,32 @@ func TestACommandIsEndedBeforeItsHold(t *testing.T) {
 func TestACommandIsEndedThoughNobodyReads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &played{begun: time.Now(), changes: make(chan change)}
-		c := &command{termBefore: 5 * time.Second, warn: func(string, ...any) { time.Sleep(time.Hour) }}
+		out := terminal.NewAside(stuck{})
+		c := &command{termBefore: 5 * time.Second, warn: func(text string, _ ...any) { io.WriteString(out, text) }}
 		time.AfterFunc(25*time.Second, func() { p.changes <- change{exited: true} })
 		c.stayWith(p, endsIn(20*time.Second))
+		if out.Close(time.Second); time.Since(p.begun) != 26*time.Second {
+			t.Errorf("ended after %s", time.Since(p.begun))
+		}
+		out.Close(24 * time.Hour)
 		if got := strings.Join(p.heard, ", "); got != "15.0s terminate, 19.5s kill" {
 			t.Errorf("heard %q", got)
 		}
 	})
 }
 
-// A supervisor that signals every process of a service has told the command already: it hears TERM from us only if it
-// does not end by that. Other signals, and a TERM on which somebody insists, are passed on at once.
-func TestTermIsHeldBack(t *testing.T) {
+// stuck is a standard error that nobody reads.
+type stuck struct{}
+
+func (stuck) Write(text []byte) (int, error) { time.Sleep(time.Hour); return len(text), nil }
+
+// A supervisor that signals every process of a service has told the command already: it hears a signal from us only if it
+// does not end by that. One on which somebody insists is passed on at once, instead of the first. And nothing stops us
+// before the command has stopped, or had the time to.
+func TestSignalsAreHeldBack(t *testing.T) {
 	const ms = time.Millisecond
-	term, interrupt := send(syscall.SIGTERM), send(syscall.SIGINT)
+	term, stop := send(syscall.SIGTERM), send(syscall.SIGTSTP)
+	stopped := func(p *played, _ *command, _ loss) { p.changes <- change{signal: syscall.SIGTSTP} }
 	for name, c := range map[string]struct {
 		runs, ends time.Duration
 		when       events
@@ -200,13 +217,18 @@ func TestTermIsHeldBack(t *testing.T) {
 	}{
 		"it ends":    {700 * ms, time.Hour, events{100 * ms: term}, ""},
 		"it goes on": {9000 * ms, time.Hour, events{100 * ms: term}, "1.1s TERM"},
-		"others": {
-			900 * ms, time.Hour, events{100 * ms: send(syscall.SIGHUP), 200 * ms: interrupt}, "0.1s HUP, 0.2s INT",
+		"each by itself": {
+			9000 * ms, time.Hour, events{100 * ms: send(syscall.SIGUSR1), 300 * ms: term}, "1.1s USR1, 1.3s TERM",
 		},
-		"twice":           {9000 * ms, time.Hour, events{100 * ms: term, 300 * ms: term}, "0.3s TERM, 1.1s TERM"},
+		"others":          {900 * ms, time.Hour, events{100 * ms: send(syscall.SIGHUP), 200 * ms: send(syscall.SIGINT)}, ""},
+		"twice":           {9000 * ms, time.Hour, events{100 * ms: term, 300 * ms: term}, "0.3s TERM"},
+		"thrice":          {9000 * ms, time.Hour, events{0: term, 300 * ms: term, 400 * ms: term}, "0.3s TERM, 1.4s TERM"},
 		"twice, later":    {9000 * ms, time.Hour, events{0: term, 3000 * ms: term}, "1.0s TERM, 4.0s TERM"},
 		"asked meanwhile": {4000 * ms, 5500 * ms, events{100 * ms: term}, "0.5s terminate"},
 		"asked before":    {4000 * ms, 5100 * ms, events{500 * ms: term}, "0.1s terminate, 0.5s TERM"},
+		"it stops":        {900 * ms, time.Hour, events{0: stop, 200 * ms: stopped}, "0.0s pause, 0.2s suspend"},
+		"it runs on":      {900 * ms, time.Hour, events{0: stop, 100 * ms: stop}, "0.0s pause, 0.5s suspend"},
+		"it is to end":    {900 * ms, 5100 * ms, events{50 * ms: stop, 200 * ms: stop}, "0.1s pause, 0.1s terminate"},
 	} {
 		heard, _, _ := play(t, nil, c.runs, c.ends, c.when)
 		if got := strings.Join(heard, ", "); got != c.want {

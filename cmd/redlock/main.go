@@ -13,6 +13,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/urfave/cli/v3"
 
@@ -25,14 +26,16 @@ func main() {
 
 // run is main with its surroundings as arguments.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) exitCode {
-	err := newApp(stdout, stderr).Run(ctx, helpAsFlag(args))
+	said := terminal.NewAside(stderr)
+	err := newApp(stdout, said).Run(ctx, helpAsFlag(args))
 	text := complaint(err)
 	if terminal.Is(stderr) {
 		text = unfolded(err)
 	}
 	if text != "" {
-		fmt.Fprintf(stderr, "redlock: %s\n", text)
+		fmt.Fprintf(said, "redlock: %s\n", text)
 	}
+	said.Close(2 * time.Second)
 	var f *failure
 	if errors.As(err, &f) && f.last != nil {
 		f.last()

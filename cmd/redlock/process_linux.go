@@ -29,13 +29,21 @@ func endWithUs(attr *syscall.SysProcAttr) { attr.Pdeathsig = syscall.SIGTERM }
 // adopt has the orphans of what we are about to start become our children, not the first process's, so that they can be
 // found and ended: also those that have left the process group and the session. It returns whether all that will be
 // left to us is the command's. It is not where we have children already, from whoever became us by exec: their orphans
-// could not be told from the command's.
+// could not be told from the command's. Where pidfds are refused, what we adopted could not be ended.
 func adopt() bool {
 	if os.Getpid() != unix.Gettid() {
 		return false
 	}
 	before, err := childrenOf(os.Getpid())
 	if err != nil || len(before) > 0 {
+		return false
+	}
+	fd, err := unix.PidfdOpen(os.Getpid(), 0)
+	if err != nil {
+		return false
+	}
+	defer unix.Close(fd)
+	if (member{fd: fd}).signal(0) != nil {
 		return false
 	}
 	return os.Getpid() == 1 || unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == nil
@@ -83,7 +91,17 @@ func (p *process) leftToUs(pid int) bool {
 		return pid == p.pid
 	}
 	group, err := unix.Getpgid(pid)
-	return err == nil && group != unix.Getpgrp()
+	return err == nil && (p.shares || group != unix.Getpgrp())
+}
+
+// alone says whether our process group has no other member, as far as can be seen.
+func alone() bool {
+	paths, _ := filepath.Glob("/proc/[0-9]*")
+	return unix.Getpgrp() == os.Getpid() && !slices.ContainsFunc(paths, func(path string) bool {
+		pid, _ := strconv.Atoi(filepath.Base(path))
+		stat := statOf(pid)
+		return pid != os.Getpid() && len(stat) > begun && stat[0] != "Z" && stat[inGroup] == strconv.Itoa(os.Getpid())
+	})
 }
 
 // member is a process that the command has started. Its pidfd means this process, even when its number has become
@@ -101,6 +119,21 @@ func (m member) signal(sig syscall.Signal) error {
 // exists says whether a process has not been waited for: until then its number is its own.
 func (m member) exists() bool {
 	return !errors.Is(unix.PidfdSendSignal(m.fd, 0, nil, 0), unix.ESRCH)
+}
+
+// noteStrays keeps what has left the process group where that cannot all be ended, so that it can be named.
+func (p *process) noteStrays() {
+	if p.adopts {
+		return
+	}
+	queue := []int{p.pid}
+	for i := 0; i < len(queue); i++ {
+		if stat := statOf(queue[i]); i > 0 && len(stat) > begun && stat[inGroup] != strconv.Itoa(p.pid) {
+			p.strays[queue[i]] = stat[begun]
+		}
+		children, _ := childrenOf(queue[i])
+		queue = append(queue, children...)
+	}
 }
 
 // visit calls do for every process that descends from the command and lives, parents first.
@@ -153,22 +186,32 @@ func (p *process) visit(do func(member)) {
 // left is what of the command lives.
 func (p *process) left() (all []remnant) {
 	p.reap()
-	p.visit(func(m member) {
-		r := remnant{pid: m.pid, refuses: errors.Is(m.signal(0), unix.EPERM)}
-		name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", m.pid)) // neither can be read if others are hidden
-		r.name = strings.TrimSuffix(string(name), "\n")
-		status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", m.pid))
-		if _, ids, ok := bytes.Cut(status, []byte("\nUid:\t")); ok {
-			if fields := strings.Fields(string(ids)); len(fields) > 1 {
-				r.user = userName(fields[1]) // the effective one
-			}
-		}
-		all = append(all, r)
-	})
-	if len(all) == 0 && errors.Is(p.send(0), unix.EPERM) { // no pidfds: Linux before 5.3
+	p.visit(func(m member) { all = append(all, remnantOf(m.pid, errors.Is(m.signal(0), unix.EPERM))) })
+	if len(all) > 0 || p.adopts {
+		return all
+	}
+	if errors.Is(p.send(0), unix.EPERM) {
 		all = append(all, remnant{pid: p.pid, refuses: true})
 	}
+	for pid, since := range p.strays {
+		if stat := statOf(pid); len(stat) > begun && stat[begun] == since && stat[0] != "Z" {
+			all = append(all, remnantOf(pid, false))
+		}
+	}
 	return all
+}
+
+func remnantOf(pid int, refuses bool) remnant {
+	r := remnant{pid: pid, refuses: refuses}
+	name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid)) // neither can be read if others are hidden
+	r.name = strings.TrimSuffix(string(name), "\n")
+	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if _, ids, ok := bytes.Cut(status, []byte("\nUid:\t")); ok {
+		if fields := strings.Fields(string(ids)); len(fields) > 1 {
+			r.user = userName(fields[1]) // the effective one
+		}
+	}
+	return r
 }
 
 // userName looks into the file alone. What os/user asks, where that is linked, may be a directory that does not answer.
@@ -184,10 +227,18 @@ func userName(id string) string {
 
 // zombie says whether a process has ended and has not been waited for; no, if that cannot be seen.
 func zombie(pid int) bool {
+	stat := statOf(pid)
+	return len(stat) > 0 && stat[0] == "Z"
+}
+
+// statOf returns what proc(5) says of a process, from its state on; nothing, if that cannot be seen.
+func statOf(pid int) []string {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	i := bytes.LastIndexByte(text, ')') // behind the program's name, which may have anything in it
-	return i >= 0 && len(text) > i+2 && text[i+2] == 'Z'
+	return strings.Fields(string(text[i+1:]))
 }
+
+const inGroup, begun = 2, 19 // of these: the process group, and when it was started
 
 // childrenOf lists the children of a process: of all its threads, but of our own only those of the main thread.
 func childrenOf(pid int) ([]int, error) {

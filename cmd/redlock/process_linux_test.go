@@ -13,6 +13,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -23,6 +24,7 @@ import (
 func init() {
 	roles["reaper"] = reapBesideOthers
 	roles["root"] = becomeRoot
+	roles["no pidfds"] = withoutPidfds
 }
 
 // As the parent of orphans, redlock waits for them, while it holds and when it is process 1: nobody else would.
@@ -110,6 +112,59 @@ func TestLostEndsWhatHasLeftTheGroup(t *testing.T) {
 		"of a command that stays":  {"trap : TERM; setsid sh -c '" + obeys + "' & sleep 999; sleep 999", notEnded, "TERM"},
 		"of a shell with job ctrl": {"set -m; sh -c '" + obeys + "' & wait", "", "TERM"},
 	})
+}
+
+// withoutPidfds becomes a program to which the kernel refuses them, as old ones and some sandboxes do.
+func withoutPidfds() int {
+	filter := []unix.SockFilter{
+		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS}, // the system call's number
+		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.SYS_PIDFD_OPEN, Jf: 1},
+		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)},
+		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW},
+	}
+	program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
+	err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+	if err == nil {
+		err = unix.Prctl(unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER, uintptr(unsafe.Pointer(&program)), 0, 0)
+	}
+	if err == nil {
+		err = syscall.Exec(os.Args[1], os.Args[1:], os.Environ())
+	}
+	fmt.Println(err)
+	return 1
+}
+
+// Without pidfds, what has left the group cannot be ended for sure. It is named, and nobody waits for it.
+func TestLostWithoutPidfds(t *testing.T) {
+	t.Parallel()
+	c := redlocktest.New(t, 5)
+	s := beginCmd(t, c, exec.Command("sh", "-c", roleKey+`="no pidfds" exec "$@"`, "sh", os.Args[0], binary, "run",
+		"--ttl=2s", "name", "--", "sh", "-c", `setsid sh -c 'echo $$; exec sleep 999 >/dev/null 2>&1' & read line`))
+	stray := cases.Must(strconv.Atoi(s.next()))(t)
+	defer unix.Kill(stray, unix.SIGKILL)
+	c.Kill(0, 2, 4)
+	cases.Equals(t, s.code(), exitLost, "exit code")
+	said := fmt.Sprintf("redlock: still running, without the lock: process %d (sleep) of user ", stray)
+	if !strings.Contains(s.stderr.String(), said) {
+		t.Errorf("got %q, want %q", s.stderr.String(), said)
+	}
+}
+
+// systemd's variables name the process that they are for.
+func TestRunNamesTheCommandForSystemd(t *testing.T) {
+	t.Parallel()
+	c := redlocktest.New(t, 5)
+	script := filepath.Join(t.TempDir(), "script") // which has no "#!", too
+	cases.NoError(t, os.WriteFile(script, []byte("echo $$ $LISTEN_PID $WATCHDOG_PID $1"), 0o755))
+	for _, of := range []string{"", "LISTEN_PID=1 WATCHDOG_PID=$$", "LISTEN_PID=$$ WATCHDOG_PID=1"} {
+		s := beginCmd(t, c, exec.Command("sh", "-c", of+` exec "$@"`, "sh", binary, "run", "name", script, "a b"))
+		got := strings.Fields(s.next())
+		want := strings.NewReplacer("LISTEN_PID=", "", "WATCHDOG_PID=", "", "$$", got[0]).Replace(got[0] + " " + of + " a b")
+		if strings.Join(got, " ") != strings.Join(strings.Fields(want), " ") {
+			t.Errorf("got %q, want %q", got, want)
+		}
+		s.end(0, "", "")
+	}
 }
 
 // A daemon that the command leaves behind on purpose is nobody's business when the command ends by itself.

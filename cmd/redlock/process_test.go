@@ -27,9 +27,15 @@ func TestRunForwardsSignals(t *testing.T) {
 	script += "trap 'echo TERM; exit 5' TERM; echo ready; while :; do sleep 0.02; done"
 	s := begin(t, c, "run", "name", "--", "sh", "-c", script)
 	s.expect("ready")
-	for name, sig := range all {
+	for _, sig := range all {
 		s.signal(sig)
-		s.expect(name)
+	}
+	for len(all) > 0 {
+		name := s.next()
+		if _, sent := all[name]; !sent {
+			t.Fatalf("got %q, want one of %v", name, all)
+		}
+		delete(all, name)
 	}
 	s.signal(syscall.SIGTERM)
 	s.expect("TERM")

@@ -7,6 +7,8 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -23,10 +25,10 @@ var passedOn = []syscall.Signal{
 
 // catch has all signals that concern us delivered to ch. What our parent ignores on purpose (nohup) stays
 // ignored, here and in the command. PIPE is caught to be dropped: a reader of our messages that has gone must
-// not end us before the lock is let go. (Catching, unlike ignoring, is not inherited by the command.) TSTP is not
-// caught: while we wait it stops us as it stops any program, and terminal.Suspend needs what it does by default.
+// not end us before the lock is let go. (Catching, unlike ignoring, is not inherited by the command.) TSTP and TTIN are
+// caught, since nothing may stop us while the command runs on.
 func catch(ch chan<- os.Signal) {
-	for _, sig := range append(passedOn, unix.SIGCONT, unix.SIGPIPE) {
+	for _, sig := range append(passedOn, unix.SIGCONT, unix.SIGPIPE, unix.SIGTSTP, unix.SIGTTIN) {
 		if !signal.Ignored(sig) {
 			signal.Notify(ch, sig)
 		}
@@ -43,16 +45,22 @@ func endsWaiting(sig syscall.Signal) bool {
 	return false
 }
 
+// stopsUs says whether a signal stops a program, which we then do by terminal.Suspend.
+func stopsUs(sig syscall.Signal) bool { return sig == unix.SIGTSTP || sig == unix.SIGTTIN }
+
 // process is a running command. It leads a process group of its own, so that signals reach whatever it
-// started. All methods are called by one goroutine.
+// started, unless others share ours and the terminal: see shares. All methods are called by one goroutine.
 type process struct {
 	pid     int
-	tty     *os.File // the controlling terminal, or nil
+	handle  *os.Process // the same, and nothing else once it has ended
+	tty     *os.File    // the controlling terminal, or nil: there is none, or the command shares it
+	shares  bool        // our process group, and so all keys
 	changes chan change
 	orphans chan os.Signal // says that something has ended whose parent we may be
 	adopts  bool           // what the command leaves behind is left to us, and nothing else is: see adopt
 	killed  bool
-	empty   bool // the process group has ended: its number may become another's
+	empty   bool           // the process group has ended: its number may become another's
+	strays  map[int]string // what has left the group where nothing is adopted: when each was started, by number
 }
 
 // change is what wait(2) reports.
@@ -63,31 +71,63 @@ type change struct {
 }
 
 func start(cmd *exec.Cmd) (*process, error) {
-	p := &process{changes: make(chan change), orphans: make(chan os.Signal, 1)}
+	p := &process{changes: make(chan change), orphans: make(chan os.Signal, 1), strays: make(map[int]string)}
 	p.adopts = adopt()
 	signal.Notify(p.orphans, unix.SIGCHLD)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	endWithUs(cmd.SysProcAttr)
+	underItsOwnNumber(cmd)
 	// Opening /dev/tty fails where there is no controlling terminal, as under cron.
 	if tty, err := os.OpenFile("/dev/tty", os.O_RDWR, 0); err == nil {
 		p.tty = tty
 		// A terminal sends its Ctrl-C to one process group, the foreground's. That becomes the command's if it
-		// is ours now: the command gets each key once, and may read from the terminal.
-		if p.foreground() == unix.Getpgrp() {
-			cmd.SysProcAttr.Foreground = true
-			cmd.SysProcAttr.Ctty = int(tty.Fd())
+		// is ours now: the command gets each key once, and may read from the terminal. But where others are in our
+		// group, such as less behind a pipe, who reads next would have all of us stopped.
+		switch p.shares = p.adopts && !alone(); {
+		case p.foreground() != unix.Getpgrp():
+			p.shares = false
+		case p.shares:
+			tty.Close()
+			p.tty, cmd.SysProcAttr.Setpgid = nil, false
+		default:
+			cmd.SysProcAttr.Foreground, cmd.SysProcAttr.Ctty = true, int(tty.Fd())
 		}
 	}
 	signal.Notify(p.orphans, unix.SIGTTOU) // see below: the next command would inherit that we ignore it
-	if err := cmd.Start(); err != nil {
+	err := cmd.Start()
+	if errors.Is(err, unix.ENOEXEC) { // a script without "#!"
+		again := &exec.Cmd{Path: shell, Args: append([]string{shell, cmd.Path}, cmd.Args[1:]...), SysProcAttr: cmd.SysProcAttr}
+		again.Env, again.Stdin, again.Stdout, again.Stderr = cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr
+		cmd, err = again, again.Start()
+	}
+	if err != nil {
 		p.close()
 		return nil, err
 	}
-	p.pid = cmd.Process.Pid
+	p.handle, p.pid = cmd.Process, cmd.Process.Pid
 	// We must be able to take the terminal back from behind. After Start: the command does not inherit it.
 	signal.Ignore(unix.SIGTTOU)
 	go p.wait()
 	return p, nil
+}
+
+// shell is where it always is: there may be no PATH.
+const shell = "/bin/sh"
+
+// underItsOwnNumber has the command find its own number where systemd has written ours: sd_listen_fds and
+// sd_watchdog_enabled do nothing for who has another. The number is known once there is a process: sh then becomes the
+// command.
+func underItsOwnNumber(cmd *exec.Cmd) {
+	set := ""
+	for _, key := range []string{"LISTEN_PID", "WATCHDOG_PID"} {
+		if os.Getenv(key) == strconv.Itoa(os.Getpid()) {
+			set += key + "=$$ "
+		}
+	}
+	if _, err := os.Stat(shell); set == "" || err != nil {
+		return
+	}
+	cmd.Path, cmd.Args = shell, append([]string{shell, "-c", set + `exec "$@"`, shell, cmd.Path}, cmd.Args[1:]...)
 }
 
 // wait reports the command's changes and ends with its exit. It takes the place of exec.Cmd.Wait, which does
@@ -127,12 +167,16 @@ func (p *process) close() {
 	p.tty.Close()
 }
 
-// send signals the process group. The error says that none of it may be signalled; one that has gone needs no signal.
+// send signals the process group, or the command that has none. The error says that none of it may be signalled; one
+// that has gone needs no signal.
 func (p *process) send(sig syscall.Signal) error {
-	if p.empty {
-		return nil
+	var err error
+	switch {
+	case p.shares:
+		err = p.handle.Signal(sig)
+	case !p.empty:
+		err = unix.Kill(-p.pid, sig)
 	}
-	err := unix.Kill(-p.pid, sig)
 	if errors.Is(err, unix.EPERM) {
 		return err
 	}
@@ -141,15 +185,16 @@ func (p *process) send(sig syscall.Signal) error {
 
 // maySignalAll says whether a supervisor may send a signal to the command as well as to us. Who sends one to the first
 // process of a container stands outside, and sends it to that one only.
-func maySignalAll(sig syscall.Signal) bool { return sig == unix.SIGTERM && os.Getpid() != 1 }
+func maySignalAll(sig syscall.Signal) bool { return slices.Contains(passedOn, sig) && os.Getpid() != 1 }
 
 func signalName(sig syscall.Signal) string { return strings.TrimPrefix(unix.SignalName(sig), "SIG") }
 
-// forward passes a signal on to the command. A stopped command goes on only while its lock is trusted.
+// forward passes a signal on to the command, unless it was a key that the command has had. A stopped command goes on
+// only while its lock is trusted.
 func (p *process) forward(sig syscall.Signal, trusted func() bool) error {
-	switch sig {
-	case unix.SIGPIPE:
-	case unix.SIGCONT:
+	switch {
+	case sig == unix.SIGPIPE, p.shares && (sig == unix.SIGINT || sig == unix.SIGQUIT) && ownsTerminal():
+	case sig == unix.SIGCONT:
 		if trusted() {
 			p.resume()
 		}
@@ -161,22 +206,31 @@ func (p *process) forward(sig syscall.Signal, trusted func() bool) error {
 
 // terminate asks all to end. Who is stopped must run to hear of it.
 func (p *process) terminate() {
-	ask := func(m member) {
-		m.signal(unix.SIGTERM) // left says who may not be signalled
-		m.signal(unix.SIGCONT)
-	}
-	told := make(map[int]bool)
-	p.outside(told, ask) // before: when the command ends, and others get its orphans, they are not found any more
-	p.send(unix.SIGTERM)
-	p.send(unix.SIGCONT)
-	p.outside(told, ask)
+	p.all(unix.SIGTERM, unix.SIGCONT)
 }
 
 // kill ends all that can be found now. What is forked meanwhile is left to the next call.
 func (p *process) kill() {
 	p.killed = true
-	p.send(unix.SIGKILL)
-	p.outside(make(map[int]bool), func(m member) { m.signal(unix.SIGKILL) })
+	p.all(unix.SIGKILL)
+}
+
+// all signals all that can be found; left says who may not be signalled.
+func (p *process) all(sigs ...syscall.Signal) {
+	told := make(map[int]bool)
+	tell := func(m member) {
+		for _, sig := range sigs {
+			if m.signal(sig) == nil && sig == unix.SIGKILL {
+				delete(p.strays, m.pid)
+			}
+		}
+	}
+	p.noteStrays()
+	p.outside(told, tell) // before: when the command ends, and others get its orphans, they are not found any more
+	for _, sig := range sigs {
+		p.send(sig)
+	}
+	p.outside(told, tell)
 }
 
 // outside calls do for each process, not yet in seen, that the command has started and that has left its process group.
@@ -186,7 +240,7 @@ func (p *process) outside(seen map[int]bool, do func(member)) {
 	for calm, looks := 0, 0; calm < 2 && looks < 100; calm, looks = calm+1, looks+1 {
 		p.visit(func(m member) {
 			group, err := unix.Getpgid(m.pid)
-			if err == nil && group != p.pid && !seen[m.pid] {
+			if err == nil && (p.shares || group != p.pid) && !seen[m.pid] {
 				seen[m.pid], calm = true, -1
 				do(m)
 			}
@@ -197,7 +251,7 @@ func (p *process) outside(seen map[int]bool, do func(member)) {
 // gone says whether nothing is left that can be waited for. Where others get the command's orphans, they may take
 // their time to wait for those that we have killed: a process group exists until then.
 func (p *process) gone() bool {
-	p.empty = p.empty || errors.Is(unix.Kill(-p.pid, 0), unix.ESRCH)
+	p.empty = p.empty || p.shares || errors.Is(unix.Kill(-p.pid, 0), unix.ESRCH)
 	if !p.adopts {
 		return p.empty || p.killed
 	}
@@ -208,17 +262,33 @@ func (p *process) gone() bool {
 // stopped follows a command that the terminal has stopped: the shell that started us waits for us to stop, too.
 // While we are stopped nothing is renewed; trusted tells afterwards whether the command may go on.
 func (p *process) stopped(by syscall.Signal, trusted func() bool) {
-	if p.tty == nil || by == unix.SIGSTOP {
-		return // somebody else's doing, and theirs to undo
-	}
-	if by != unix.SIGTSTP && p.foreground() == unix.Getpgrp() {
+	switch {
+	case p.tty == nil || by == unix.SIGSTOP: // somebody else's doing, and theirs to undo
+	case by != unix.SIGTSTP && p.foreground() == unix.Getpgrp():
 		p.resume() // it wanted the terminal, which a shell's "fg" has given to us
-		return
+	default:
+		p.suspend(trusted)
 	}
+}
+
+// pause asks the command to stop, as a key would; where it shares our group, a key has, or it is made to.
+func (p *process) pause() {
+	if !p.shares {
+		p.send(unix.SIGTSTP)
+	}
+}
+
+// suspend stops all that can be found, and then us: never is the command without who renews its lock.
+func (p *process) suspend(trusted func() bool) {
 	if p.inForeground() {
 		p.setForeground(unix.Getpgrp())
 	}
-	terminal.Suspend()
+	p.all(unix.SIGSTOP)
+	who := os.Getpid()
+	if p.tty != nil {
+		who = 0 // a shell waits for the whole group to stop
+	}
+	terminal.Suspend(who, true)
 	if trusted() { // else the loss is noticed next, and ends the command
 		p.resume()
 	}
@@ -229,7 +299,7 @@ func (p *process) resume() {
 	if p.tty != nil && p.foreground() == unix.Getpgrp() {
 		p.setForeground(p.pid)
 	}
-	p.send(unix.SIGCONT)
+	p.all(unix.SIGCONT)
 }
 
 func (p *process) foreground() int {
@@ -246,8 +316,10 @@ func (p *process) setForeground(pgid int) {
 	unix.IoctlSetPointerInt(int(p.tty.Fd()), unix.TIOCSPGRP, pgid) // the terminal may have gone
 }
 
-// interrupted says whether the command fell to the terminal's Ctrl-C, which our process group has not seen.
-func (p *process) interrupted(c change) bool { return c.signal == unix.SIGINT && p.inForeground() }
+// interrupted says whether the command fell to the terminal's Ctrl-C.
+func (p *process) interrupted(c change) bool {
+	return c.signal == unix.SIGINT && (p.inForeground() || p.shares && ownsTerminal())
+}
 
 // ownsTerminal says whether our process group is the one that the terminal's keys reach.
 func ownsTerminal() bool {

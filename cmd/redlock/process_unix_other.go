@@ -17,9 +17,11 @@ type member struct{ pid int }
 
 func (member) signal(syscall.Signal) error { return nil }
 func adopt() bool                          { return false }
+func alone() bool                          { return true }
 func (p *process) reap()                   {}
 func (p *process) orphaned() bool          { return false }
 func (p *process) visit(func(member))      {}
+func (p *process) noteStrays()             {}
 
 // left is the command itself. The process group says nothing about permission: some systems refuse a signal also when
 // all of it have ended and somebody has yet to wait for them.

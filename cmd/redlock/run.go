@@ -25,8 +25,8 @@ environment
                    refuse a command that went on after its hold was lost
 but not REDLOCK_NODES, REDLOCK_TO and REDLOCK_PASSWORD_COMMAND, which may
 have passwords in them, unless --pass-nodes is given.
-redlock passes signals on to it; TERM after a second, since systemd may have
-sent it to the command, too: write KillMode=mixed. It unlocks when COMMAND
+redlock passes signals on to it after a second, since whoever sent one may
+have sent it to COMMAND, too; write KillMode=mixed. It unlocks when COMMAND
 ends, and does not wait for what that left in the background.
 
 When too few nodes renew the hold, COMMAND and what it has started get TERM

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -177,10 +178,12 @@ func (c *command) await(ctx context.Context, cmd *cli.Command, locker *redlock.L
 			case <-done:
 				return
 			case sig := <-c.signals:
-				if n, ok := sig.(syscall.Signal); ok && endsWaiting(n) {
+				if n := sig.(syscall.Signal); endsWaiting(n) {
 					end.signal = n
 					cancel()
 					return
+				} else if stopsUs(n) {
+					terminal.Suspend(os.Getpid(), true)
 				}
 			}
 		}

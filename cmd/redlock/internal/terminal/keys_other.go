@@ -12,3 +12,6 @@ func (*keys) pressed(byte) (pressed, stopped bool) { return false, false }
 func (*keys) restore()                             {}
 func foreground(*os.File) bool                     { return true }
 func background()                                  {}
+
+// Suspend does nothing: no shell could continue us.
+func Suspend(int, bool) {}

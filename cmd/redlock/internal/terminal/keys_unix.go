@@ -5,6 +5,7 @@ package terminal
 import (
 	"os"
 	"os/signal"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -58,7 +59,7 @@ func (k *keys) pressed(key byte) (pressed, stopped bool) {
 			unix.Kill(0, unix.SIGQUIT)
 		case 'Z' - '@':
 			k.restore()
-			Suspend()
+			Suspend(0, false)
 			stopped = true
 		}
 	}
@@ -87,10 +88,10 @@ func foreground(tty *os.File) bool {
 // where no shell could continue us.
 func background() { unix.Kill(0, unix.SIGTTOU) }
 
-// Suspend stops our process group as Ctrl-Z does, and returns when a shell has continued it. It does nothing where none
-// could: in the session's first group, as in a container, and, after a moment, where the last parent in the session has
-// ended. The signal must never have been caught: Go does not give it its default action back.
-func Suspend() {
+// Suspend stops a process, which is we, or our process group (0), as Ctrl-Z does, and returns when a shell has continued
+// us. It does nothing where none could: in the session's first group, as in a container, and, after a moment, where the
+// last parent in the session has ended. caught: TSTP has been, at some time.
+func Suspend(who int, caught bool) {
 	if sid, err := unix.Getsid(0); err != nil || sid == unix.Getpgrp() || signal.Ignored(unix.SIGTSTP) {
 		return
 	}
@@ -98,9 +99,11 @@ func Suspend() {
 	continued := make(chan os.Signal, 1)
 	signal.Notify(continued, unix.SIGCONT)
 	defer signal.Stop(continued)
-	unix.Kill(0, unix.SIGTSTP)
-	select {
-	case <-continued:
-	case <-time.After(moment):
-	}
+	stopping(caught, func(by syscall.Signal) {
+		unix.Kill(who, by)
+		select {
+		case <-continued:
+		case <-time.After(moment):
+		}
+	})
 }

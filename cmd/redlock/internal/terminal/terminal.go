@@ -16,6 +16,9 @@ import (
 // Is says whether out is a terminal. On Windows nothing is: not every console there understands escape sequences, and
 // plain lines are always readable.
 func Is(out io.Writer) bool {
+	if a, ok := out.(*Aside); ok {
+		out = a.out
+	}
 	f, ok := out.(*os.File)
 	return ok && runtime.GOOS != "windows" && term.IsTerminal(int(f.Fd()))
 }
