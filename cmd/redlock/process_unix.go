@@ -53,7 +53,7 @@ func stopsUs(sig syscall.Signal) bool { return sig == unix.SIGTSTP || sig == uni
 type process struct {
 	pid     int
 	handle  *os.Process // the same, and nothing else once it has ended
-	tty     *os.File    // the controlling terminal, or nil: there is none, or the command shares it
+	tty     *os.File    // the controlling terminal, or nil
 	shares  bool        // our process group, and so all keys
 	changes chan change
 	orphans chan os.Signal // says that something has ended whose parent we may be
@@ -83,14 +83,10 @@ func start(cmd *exec.Cmd) (*process, error) {
 		// A terminal sends its Ctrl-C to one process group, the foreground's. That becomes the command's if it
 		// is ours now: the command gets each key once, and may read from the terminal. But where others are in our
 		// group, such as less behind a pipe, who reads next would have all of us stopped.
-		switch p.shares = p.adopts && !alone(); {
-		case p.foreground() != unix.Getpgrp():
-			p.shares = false
-		case p.shares:
-			tty.Close()
-			p.tty, cmd.SysProcAttr.Setpgid = nil, false
-		default:
-			cmd.SysProcAttr.Foreground, cmd.SysProcAttr.Ctty = true, int(tty.Fd())
+		if p.foreground() == unix.Getpgrp() {
+			p.shares = p.adopts && !alone()
+			cmd.SysProcAttr.Setpgid, cmd.SysProcAttr.Foreground = !p.shares, !p.shares
+			cmd.SysProcAttr.Ctty = int(tty.Fd())
 		}
 	}
 	signal.Notify(p.orphans, unix.SIGTTOU) // see below: the next command would inherit that we ignore it
@@ -193,7 +189,7 @@ func signalName(sig syscall.Signal) string { return strings.TrimPrefix(unix.Sign
 // only while its lock is trusted.
 func (p *process) forward(sig syscall.Signal, trusted func() bool) error {
 	switch {
-	case sig == unix.SIGPIPE, p.shares && (sig == unix.SIGINT || sig == unix.SIGQUIT) && ownsTerminal():
+	case sig == unix.SIGPIPE, p.shares && (sig == unix.SIGINT || sig == unix.SIGQUIT) && p.foreground() == unix.Getpgrp():
 	case sig == unix.SIGCONT:
 		if trusted() {
 			p.resume()
@@ -263,9 +259,10 @@ func (p *process) gone() bool {
 // While we are stopped nothing is renewed; trusted tells afterwards whether the command may go on.
 func (p *process) stopped(by syscall.Signal, trusted func() bool) {
 	switch {
-	case p.tty == nil || by == unix.SIGSTOP: // somebody else's doing, and theirs to undo
+	case p.tty == nil || p.shares || by == unix.SIGSTOP: // somebody else's doing, and theirs to undo
 	case by != unix.SIGTSTP && p.foreground() == unix.Getpgrp():
-		p.resume() // it wanted the terminal, which a shell's "fg" has given to us
+		p.setForeground(p.pid) // it wanted the terminal, which a shell's "fg" has given to us
+		p.all(unix.SIGCONT)
 	default:
 		p.suspend(trusted)
 	}
@@ -285,7 +282,7 @@ func (p *process) suspend(trusted func() bool) {
 	}
 	p.all(unix.SIGSTOP)
 	who := os.Getpid()
-	if p.tty != nil {
+	if p.tty != nil && !p.shares {
 		who = 0 // a shell waits for the whole group to stop
 	}
 	terminal.Suspend(who, true)
@@ -296,7 +293,7 @@ func (p *process) suspend(trusted func() bool) {
 
 // resume lets a stopped command go on, with the terminal if that is ours to give.
 func (p *process) resume() {
-	if p.tty != nil && p.foreground() == unix.Getpgrp() {
+	if p.tty != nil && !p.shares && p.foreground() == unix.Getpgrp() && alone() {
 		p.setForeground(p.pid)
 	}
 	p.all(unix.SIGCONT)
@@ -318,7 +315,7 @@ func (p *process) setForeground(pgid int) {
 
 // interrupted says whether the command fell to the terminal's Ctrl-C.
 func (p *process) interrupted(c change) bool {
-	return c.signal == unix.SIGINT && (p.inForeground() || p.shares && ownsTerminal())
+	return c.signal == unix.SIGINT && (p.inForeground() || p.shares && p.foreground() == unix.Getpgrp())
 }
 
 // ownsTerminal says whether our process group is the one that the terminal's keys reach.
