@@ -203,9 +203,9 @@ type stuck struct{}
 
 func (stuck) Write(text []byte) (int, error) { time.Sleep(time.Hour); return len(text), nil }
 
-// A supervisor that signals every process of a service has told the command already: it hears a signal from us only if it
-// does not end by that. One on which somebody insists is passed on at once, instead of the first. And nothing stops us
-// before the command has stopped, or had the time to.
+// A supervisor that signals every process of a service has told the command already: it hears a signal from us only if
+// it does not end by that. One on which somebody insists is passed on at once, instead of the first. And nothing stops
+// us before the command has stopped, or had the time to.
 func TestSignalsAreHeldBack(t *testing.T) {
 	const ms = time.Millisecond
 	term, stop := send(syscall.SIGTERM), send(syscall.SIGTSTP)

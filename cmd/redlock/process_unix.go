@@ -92,9 +92,11 @@ func start(cmd *exec.Cmd) (*process, error) {
 	signal.Notify(p.orphans, unix.SIGTTOU) // see below: the next command would inherit that we ignore it
 	err := cmd.Start()
 	if errors.Is(err, unix.ENOEXEC) { // a script without "#!"
-		again := &exec.Cmd{Path: shell, Args: append([]string{shell, cmd.Path}, cmd.Args[1:]...), SysProcAttr: cmd.SysProcAttr}
-		again.Env, again.Stdin, again.Stdout, again.Stderr = cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr
-		cmd, err = again, again.Start()
+		cmd = &exec.Cmd{
+			Path: shell, Args: append([]string{shell, cmd.Path}, cmd.Args[1:]...), Env: cmd.Env,
+			Stdin: cmd.Stdin, Stdout: cmd.Stdout, Stderr: cmd.Stderr, SysProcAttr: cmd.SysProcAttr,
+		}
+		err = cmd.Start()
 	}
 	if err != nil {
 		p.close()
@@ -114,16 +116,14 @@ const shell = "/bin/sh"
 // sd_watchdog_enabled do nothing for who has another. The number is known once there is a process: sh then becomes the
 // command.
 func underItsOwnNumber(cmd *exec.Cmd) {
-	set := ""
-	for _, key := range []string{"LISTEN_PID", "WATCHDOG_PID"} {
-		if os.Getenv(key) == strconv.Itoa(os.Getpid()) {
-			set += key + "=$$ "
-		}
-	}
-	if _, err := os.Stat(shell); set == "" || err != nil {
+	set := slices.DeleteFunc([]string{"LISTEN_PID", "WATCHDOG_PID"}, func(key string) bool {
+		return os.Getenv(key) != strconv.Itoa(os.Getpid())
+	})
+	if _, err := os.Stat(shell); len(set) == 0 || err != nil {
 		return
 	}
-	cmd.Path, cmd.Args = shell, append([]string{shell, "-c", set + `exec "$@"`, shell, cmd.Path}, cmd.Args[1:]...)
+	script := strings.Join(append(set, `exec "$@"`), "=$$ ")
+	cmd.Path, cmd.Args = shell, append([]string{shell, "-c", script, shell, cmd.Path}, cmd.Args[1:]...)
 }
 
 // wait reports the command's changes and ends with its exit. It takes the place of exec.Cmd.Wait, which does

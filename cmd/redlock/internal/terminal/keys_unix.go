@@ -88,9 +88,9 @@ func foreground(tty *os.File) bool {
 // where no shell could continue us.
 func background() { unix.Kill(0, unix.SIGTTOU) }
 
-// Suspend stops a process, which is we, or our process group (0), as Ctrl-Z does, and returns when a shell has continued
-// us. It does nothing where none could: in the session's first group, as in a container, and, after a moment, where the
-// last parent in the session has ended. caught: TSTP has been, at some time.
+// Suspend stops a process, which is we, or our process group (0), as Ctrl-Z does, and returns when a shell has
+// continued us. It does nothing where none could: in the session's first group, as in a container, and, after a moment,
+// where the last parent in the session has ended. caught: TSTP has been, at some time.
 func Suspend(who int, caught bool) {
 	if sid, err := unix.Getsid(0); err != nil || sid == unix.Getpgrp() || signal.Ignored(unix.SIGTSTP) {
 		return

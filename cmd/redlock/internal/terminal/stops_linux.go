@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// stopping has TSTP stop us meanwhile: Go keeps its handler of a signal that has been caught once. The kernel's structure
-// differs between architectures, but is all zero for the default, and 64 bytes are enough.
+// stopping has TSTP stop us meanwhile: Go keeps its handler of a signal that has been caught once. The kernel's
+// structure differs between architectures, but is all zero for the default, and 64 bytes are enough.
 func stopping(caught bool, do func(by syscall.Signal)) {
 	var none, ours [8]uint64
 	const sizeOfMask = 8
