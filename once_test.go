@@ -96,6 +96,22 @@ func TestOnceFailuresAreCounted(t *testing.T) {
 	})
 }
 
+// A run that did not begin is no run: a waiter that may not be the second is next.
+func TestOnceNotBegun(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		a, b := fl.locker("a"), fl.locker("b", WithMaxRuns(1))
+		var next *onceCall
+		failsAlone(t, a.Once(t.Context(), "job", func(context.Context, *Lock) error {
+			next = startOnce(t, b, fail)
+			time.Sleep(time.Second)
+			return runs.ErrNotBegun
+		}), runs.ErrNotBegun, ErrLost, ErrNoQuorum)
+		<-next.done
+		fails(t, next.err, errJob)
+		fl.wantRegister("job", "1 failed, 1 failed, 1 failed")
+	})
+}
+
 // Callers that come while a run is in progress wait for it and learn its outcome.
 func TestOnceConcurrentCalls(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, fl *fleet) {
