@@ -99,11 +99,8 @@ func runOnce(ctx context.Context, cmd *cli.Command, locker *redlock.Locker, comm
 		if end, started = command.run(lock); started != nil {
 			return fmt.Errorf("%w: %w", runs.ErrNotBegun, started)
 		}
-		if end.stopped { // whatever its code: to end in good order is no success
-			return &failure{code: exitLost}
-		}
-		if end.code != exitOK {
-			return &failure{code: end.code}
+		if end.stopped || end.code != exitOK { // stopped, and to end in good order, is no success
+			return &failure{code: cmp.Or(end.code, exitLost)}
 		}
 		return nil
 	}, redlock.WithDoneTTL(cmd.Duration("done-ttl")), redlock.WithMaxRuns(cmd.Int("max-runs")))
