@@ -156,8 +156,14 @@ func (j *job) run(ctx context.Context, lock *Lock, fn func(context.Context, *Loc
 		if !succeeded {
 			// This only lets other clients know at once. If the write is lost, the next holder concludes from Begun that
 			// the run has failed: it has the lock, so the run is not in progress.
-			j.setEntry(lock, runs.Failed)
-			_, _ = j.write(context.WithoutCancel(ctx), lock, j.opts.doneTTL)
+			state, notBegun := runs.Failed, errors.Is(err, runs.ErrNotBegun)
+			if notBegun {
+				state = runs.NotBegun
+			}
+			j.setEntry(lock, state)
+			if _, lost := j.write(context.WithoutCancel(ctx), lock, j.opts.doneTTL); notBegun && lost != nil {
+				err = errors.Join(err, lost)
+			}
 		}
 	}()
 	err = calledWith(fn(held, lock))

@@ -35,6 +35,8 @@ func TestOnceMinorityWrites(t *testing.T) {
 			[]string{"3 begun", "2 failed", "2 failed"},
 			"3 failed, 3 failed, 3 failed", ErrRunsExhausted,
 		},
+		{"not begun, seen", []string{"3 begun", "3 not-begun", "3 begun"}, "3 done, 3 done, 3 done", nil},
+		{"not begun, unseen", []string{"3 begun", "3 begun", "3 not-begun: dead"}, "3 failed, 3 failed, -", ErrRunsExhausted},
 		{"begun, not seen", []string{"", "", "1 begun: dead"}, "1 done, 1 done, -", nil},
 		{"done, not seen", []string{"", "", "1 done: dead"}, "1 done, 1 done, -", nil},
 		{"done, one node lacks it", []string{"1 done", "1 done", ""}, "1 done, 1 done, 1 done", ErrAlreadyRun},

@@ -96,6 +96,22 @@ func TestOnceFailuresAreCounted(t *testing.T) {
 	})
 }
 
+// A run that did not begin is no run: a waiter that may not be the second is next.
+func TestOnceNotBegun(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		a, b := fl.locker("a"), fl.locker("b", WithMaxRuns(1))
+		var next *onceCall
+		failsAlone(t, a.Once(t.Context(), "job", func(context.Context, *Lock) error {
+			next = startOnce(t, b, fail)
+			time.Sleep(time.Second)
+			return runs.ErrNotBegun
+		}), runs.ErrNotBegun, ErrLost, ErrNoQuorum)
+		<-next.done
+		fails(t, next.err, errJob)
+		fl.wantRegister("job", "1 failed, 1 failed, 1 failed")
+	})
+}
+
 // Callers that come while a run is in progress wait for it and learn its outcome.
 func TestOnceConcurrentCalls(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, fl *fleet) {
@@ -103,7 +119,7 @@ func TestOnceConcurrentCalls(t *testing.T) {
 			name := fmt.Sprint("job ", outcome)
 			inside := 0
 			var mu sync.Mutex // guards outcomes
-			outcomes := map[string]int{}
+			outcomes := map[error]int{}
 			var running sync.WaitGroup
 			for i := range 6 {
 				l := fl.locker(fmt.Sprint("c", i%3, outcome))
@@ -118,26 +134,19 @@ func TestOnceConcurrentCalls(t *testing.T) {
 					})
 					mu.Lock()
 					defer mu.Unlock()
-					switch {
-					case err == nil:
-						outcomes["ok"]++
-					case errors.Is(err, ErrAlreadyRun):
-						outcomes["done"]++
-					case errors.Is(err, ErrRunsExhausted):
-						outcomes["exhausted"]++
-					case errors.Is(err, errJob):
-						outcomes["failed"]++
-					default:
-						t.Error(err)
+					for _, is := range []error{nil, ErrAlreadyRun, ErrRunsExhausted, errJob} {
+						if errors.Is(err, is) {
+							outcomes[is]++
+						}
 					}
 				})
 			}
 			running.Wait()
-			want := "map[done:5 ok:1]"
+			want := map[error]int{nil: 1, ErrAlreadyRun: 5}
 			if outcome != nil {
-				want = "map[exhausted:3 failed:3]"
+				want = map[error]int{errJob: 3, ErrRunsExhausted: 3}
 			}
-			equals(t, fmt.Sprint(outcomes), want, "outcomes")
+			equals(t, fmt.Sprint(outcomes), fmt.Sprint(want), "outcomes")
 		}
 	})
 }
@@ -145,7 +154,7 @@ func TestOnceConcurrentCalls(t *testing.T) {
 func TestOnceWithMaxAttemptsOne(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		a, b := fl.locker("a", WithMaxRuns(1)), fl.locker("b", WithMaxRuns(1))
-		if err := a.Once(t.Context(), "job", func(context.Context, *Lock) error {
+		succeeds(t, a.Once(t.Context(), "job", func(context.Context, *Lock) error {
 			within(t, 250*ms, "Once", func() {
 				// The last run is in progress and may succeed, so the error is ErrTaken and not ErrRunsExhausted.
 				fails(t, b.TryOnce(t.Context(), "job", mustNotRun(t)), ErrTaken)
@@ -153,9 +162,7 @@ func TestOnceWithMaxAttemptsOne(t *testing.T) {
 			impatient := expiring(t, time.Second)
 			failsAll(t, b.Once(impatient, "job", mustNotRun(t)), ErrTaken, context.DeadlineExceeded)
 			return nil
-		}); err != nil {
-			t.Error(err)
-		}
+		}))
 	})
 }
 
@@ -206,10 +213,8 @@ func TestOnceLosesTheHold(t *testing.T) {
 			time.Sleep(2 * time.Second)
 			return nil
 		}, WithMaxHold(time.Second)), ErrMaxHold)
-		fails(t, l.Once(t.Context(), "let go", func(ctx context.Context, _ *Lock) error {
-			lock, _ := FromContext(ctx)
-			return lock.Unlock()
-		}), ErrUnlocked, "the run has unlocked")
+		letGo := func(_ context.Context, lock *Lock) error { return lock.Unlock() }
+		fails(t, l.Once(t.Context(), "let go", letGo), ErrUnlocked, "the run has unlocked")
 		for _, name := range []string{"short", "let go"} {
 			fl.wantRegister(name, "1 begun, 1 begun, 1 begun")
 		}
@@ -220,8 +225,7 @@ func TestOnceLosesTheHold(t *testing.T) {
 func TestOnceSupersededRunWritesNothing(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		a, b := fl.locker("a"), fl.locker("b")
-		err := a.Once(t.Context(), "job", func(ctx context.Context, _ *Lock) error {
-			lock, _ := FromContext(ctx)
+		err := a.Once(t.Context(), "job", func(ctx context.Context, lock *Lock) error {
 			for _, n := range fl.nodes { // as if all clocks had jumped, so that two holds are valid at once
 				n.Do("DEL", "job")
 			}
@@ -230,9 +234,11 @@ func TestOnceSupersededRunWritesNothing(t *testing.T) {
 					t.Error("the first hold is not valid any more")
 				}
 				j := &job{locker: a, opts: a.opts, name: "job", key: "job", runs: 1}
-				j.setEntry(lock, runs.Done)
-				if may, err := j.write(t.Context(), lock, time.Hour); !errors.Is(err, ErrLost) || may != 0 {
-					t.Errorf("the first one's write: got %v, and %b may have it, want ErrLost and none", err, may)
+				for _, state := range []string{runs.Done, runs.NotBegun} {
+					j.setEntry(lock, state)
+					if may, err := j.write(t.Context(), lock, time.Hour); !errors.Is(err, ErrLost) || may != 0 {
+						t.Errorf("the first one's %s: got %v, and %b may have it, want ErrLost and none", state, err, may)
+					}
 				}
 				fl.wantRegister("job", "2 begun, 2 begun, 2 begun")
 				return nil

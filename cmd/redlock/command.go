@@ -180,17 +180,26 @@ func (c *command) run(lock *redlock.Lock) (ending, error) {
 			return ending{}, err
 		}
 	}
-	p, err := start(&exec.Cmd{
-		Path: c.path, Args: c.argv, Env: c.environment(lock),
-		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
-	})
-	if err != nil {
-		return ending{}, notRunnable(c.argv[0], err)
+	for pause := firstPoll; ; pause *= 2 {
+		p, err := start(&exec.Cmd{
+			Path: c.path, Args: c.argv, Env: c.environment(lock),
+			Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
+		})
+		if err == nil {
+			defer p.close()
+			c.ran, c.token = true, lock.Token()
+			return c.stayWith(p, lock), nil
+		}
+		// What is over in a moment: its file is being written, or there are too many processes.
+		if pause > lastPoll || !errors.Is(err, syscall.ETXTBSY) && !errors.Is(err, syscall.EAGAIN) {
+			return ending{}, notRunnable(c.argv[0], err)
+		}
+		select {
+		case <-lock.Done(): // now it must not start
+			return ending{}, notRunnable(c.argv[0], err)
+		case <-time.After(pause):
+		}
 	}
-	defer p.close()
-	c.ran, c.token = true, lock.Token()
-
-	return c.stayWith(p, lock), nil
 }
 
 // child is a running command as a platform knows it: a process, except in tests.

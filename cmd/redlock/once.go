@@ -4,12 +4,14 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
 	"github.com/urfave/cli/v3"
 
 	"github.com/quorumlock/redlock"
+	"github.com/quorumlock/redlock/internal/runs"
 )
 
 const onceHelp = `
@@ -37,8 +39,8 @@ EXIT CODES
            --wait was over (--taken-code changes this)
      79    lost: the hold ended, or was about to, while the command ran
      80    exhausted: --max-runs runs have begun and none succeeded
-     126   the command cannot be executed
-     127   the command was not found
+     126   the command cannot be executed: this is no run
+     127   the command was not found: this is no run
      128+n signal n ended the waiting
    With --json, standard error ends with an object that tells these apart.
 
@@ -48,8 +50,8 @@ EXAMPLES
      PATH=/usr/local/bin:/usr/bin:/bin
      REDLOCK_NODES=redis-1,redis-2,redis-3,redis-4,redis-5
      0 3 * * *  redlock once report -- /usr/local/bin/report
-   Every hour; the hour is part of the name, since the job may take long (in
-   a crontab, % is written \%):
+   Every hour; the hour is part of the name, or two of three runs would be
+   found done (in a crontab, % is written \%):
      0 * * * *  redlock once report-$(date -u +\%FT\%H) -- make report
    What has become of it:
      redlock status report`
@@ -92,16 +94,13 @@ func runOnce(ctx context.Context, cmd *cli.Command, locker *redlock.Locker, comm
 	}
 	err := once(w.ctx, command.name, func(_ context.Context, lock *redlock.Lock) error {
 		if w.over().signal != 0 {
-			return errors.New("a signal came first")
+			return runs.ErrNotBegun
 		}
 		if end, started = command.run(lock); started != nil {
-			return started
+			return fmt.Errorf("%w: %w", runs.ErrNotBegun, started)
 		}
-		if end.stopped { // whatever its code: to end in good order is no success
-			return &failure{code: exitLost}
-		}
-		if end.code != exitOK {
-			return &failure{code: end.code}
+		if end.stopped || end.code != exitOK { // stopped, and to end in good order, is no success
+			return &failure{code: cmp.Or(end.code, exitLost)}
 		}
 		return nil
 	}, redlock.WithDoneTTL(cmd.Duration("done-ttl")), redlock.WithMaxRuns(cmd.Int("max-runs")))

@@ -4,6 +4,7 @@ package main
 
 import (
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -58,9 +59,13 @@ func TestOnceExhausted(t *testing.T) {
 	if got := status(t, c, "report"); !strings.HasPrefix(got, third) {
 		t.Errorf("status: %s", got)
 	}
-	begin(t, c, "once", "other", "no-such-command").end(exitNotFound, "", "redlock: no-such-command: command not found\n")
-	if got := status(t, c, "other"); got != "other: nobody holds it" {
-		t.Errorf("a command that does not exist: %s", got)
+	job := filepath.Join(t.TempDir(), "job")
+	cases.NoError(t, os.WriteFile(job, []byte("#!/no/such/interpreter\n"), 0o700))
+	for _, command := range []string{"no-such-command", job} { // is no run
+		begin(t, c, "once", "other", command).end(exitNotFound, "", "redlock: "+command+": command not found\n")
+		if got := status(t, c, "other"); got != "other: nobody holds it" {
+			t.Errorf("%s: %s", command, got)
+		}
 	}
 }
 

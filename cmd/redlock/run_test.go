@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/quorumlock/redlock/internal/cases"
 	"github.com/quorumlock/redlock/redlocktest"
@@ -18,11 +19,15 @@ func TestRunReturnsTheCommandsCode(t *testing.T) {
 	c := redlocktest.New(t, 5)
 	plain := filepath.Join(t.TempDir(), "plain")
 	cases.NoError(t, os.WriteFile(plain, []byte("no program"), 0o600))
+	busy := cases.Must(os.OpenFile(plain+"-busy", os.O_CREATE|os.O_WRONLY, 0o700))(t)
+	cases.Must(busy.WriteString("#!/bin/sh\n"))(t)
+	time.AfterFunc(300*time.Millisecond, func() { busy.Close() })
 	for _, e := range []struct {
 		command []string
 		want    exitCode
 		stderr  string
 	}{
+		{[]string{busy.Name()}, 0, ""}, // is tried again until it is written
 		{[]string{"true"}, 0, ""},
 		{[]string{"--", "true"}, 0, ""},
 		{[]string{"false"}, 1, ""},

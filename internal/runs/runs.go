@@ -23,6 +23,7 @@
 package runs
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -39,14 +40,20 @@ const (
 	// Forgotten is in an entry that was written in place of all runs before it. It says what a missing entry says; but a
 	// missing one would let an older one, on a node that was out of reach, count again.
 	Forgotten = "forgotten"
+	// NotBegun takes the last run back: what it should have carried out was never started. It is written in place of its
+	// Begun, so with the same token and number, and says what an entry of the runs before says.
+	NotBegun = "not-begun"
 )
+
+// ErrNotBegun is what a job's function returns when it has done nothing and never will: the run counts no more.
+var ErrNotBegun = errors.New("not begun")
 
 // Entry is what one node's register says. A later entry has a greater text: entries of the same token have the same
 // number of runs, and the name of a state sorts before those of the states that may follow it.
 type Entry struct {
 	Text  string        // "": no entry
 	Token int64         // of the hold that wrote it
-	Runs  int           // how many have begun, the last one included
+	Runs  int           // how many have begun, the last one included, and were not taken back
 	State string        // "": no run has begun, or all are forgotten
 	Left  time.Duration // how long the node still keeps it
 }
@@ -73,11 +80,17 @@ func Parse(text string, left time.Duration) (Entry, bool) {
 	if err1 != nil || err2 != nil || token < 0 || token >= 1<<53 || Text(token, runs, parts[2]) != text {
 		return Entry{}, false // or another form of it, which does not sort as its token does
 	}
-	switch state := parts[2]; state {
+	state := parts[2]
+	if state == NotBegun && runs > 1 {
+		runs, state = runs-1, Failed // or none had begun after it
+	}
+	switch state {
 	case Begun, Done, Failed:
 		return Entry{text, token, runs, state, left}, runs >= 1
 	case Forgotten:
 		return Entry{Text: text, Token: token, Left: left}, runs == 0
+	case NotBegun:
+		return Entry{Text: text, Token: token, Left: left}, runs == 1
 	default:
 		return Entry{}, false
 	}

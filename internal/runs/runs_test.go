@@ -23,7 +23,8 @@ func entry(t *testing.T, said string) *runs.Entry {
 		text = ""
 	}
 	e, ok := runs.Parse(text, time.Minute)
-	if !ok || e.Text != text || e.State != "" && runs.Text(e.Token, e.Runs, e.State) != text {
+	same := e.State == "" || strings.HasSuffix(said, runs.NotBegun) || runs.Text(e.Token, e.Runs, e.State) == text
+	if !ok || e.Text != text || !same {
 		t.Fatalf("%q is read as %+v, %v", text, e, ok)
 	}
 	return &e
@@ -45,6 +46,9 @@ func TestLatest(t *testing.T) {
 		{"2 begun, 2 begun, 2 begun", "2 begun", 0b111, 0, "failed", ""},
 		{"1 failed, 1 failed, -", "1 failed", 0b011, 0b100, "", ""},
 		{"2 failed, -, -", "2 failed", 0b001, 0b110, "failed", ""},
+		{"1 begun, 1 not-begun, -", "1 not-begun", 0b010, 0b101, "", ""},
+		{"2 not-begun, +2 not-begun, +2 begun", "+2 not-begun", 0b010, 0b101, "", ""},
+		{"3 begun, 3 not-begun, 3 not-begun", "3 not-begun", 0b110, 0b001, "failed", "failed"},
 		{"2 failed, +0 forgotten, +0 forgotten", "+0 forgotten", 0b110, 0b001, "", ""},
 	} {
 		var entries []*runs.Entry
@@ -67,7 +71,7 @@ func TestLatest(t *testing.T) {
 
 func TestWhatIsNoEntry(t *testing.T) {
 	for _, text := range []string{
-		"x", "1 1 done", runs.Text(token, 0, "done"), runs.Text(token, 1, "forgotten"),
+		"x", "1 1 done", runs.Text(token, 0, "done"), runs.Text(token, 1, "forgotten"), runs.Text(token, 0, "not-begun"),
 		runs.Text(token, 1, "gone"), runs.Text(token, 1, "done") + " x", "176370000000000x 1 done",
 		"+763700000000000 1 done", runs.Text(-1, 1, "done"), runs.Text(1<<53, 1, "done"), "1763700000000000 01 done",
 	} {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/redlock"
+	"github.com/quorumlock/redlock/internal/runs"
 	"github.com/quorumlock/redlock/internal/sim"
 )
 
@@ -44,6 +45,7 @@ type jobCall struct {
 	begun     time.Time // when its function was called; zero: it was not
 	ended     time.Time // when that had returned
 	worked    bool      // and had done its work
+	uncounted bool      // for sure: no run was begun, or it was taken back
 	returned  time.Time // zero: it never has
 	told      told
 }
@@ -53,16 +55,16 @@ type told uint8
 
 const (
 	toldNothing told = iota // of the job: it was taken, for example
-	toldSucceeded
-	toldFailed // or lost
+	toldFailed              // or lost
 	toldUnclear
+	toldSucceeded
 	toldDone
 	toldExhausted
 )
 
 func (t told) String() string {
 	return [...]string{
-		"nothing", "that it succeeded", "that it failed", "that nobody knows", "that it is done", "that it is exhausted",
+		"nothing", "that it failed", "that nobody knows", "that it succeeded", "that it is done", "that it is exhausted",
 	}[t]
 }
 
@@ -102,55 +104,32 @@ func (b *book) byName() map[string][]*jobCall {
 }
 
 // check judges what does not rest on clocks: it must be so as long as nodes keep their data and remember jobs for
-// longer than the run lasts.
+// longer than the run lasts. Nobody is told that a job is done or exhausted but by what was not forgotten before; and
+// without a call of Forget between them that may have changed something, no two runs succeed, and no more begin than
+// may. After what is never forgotten, none begins.
 func (b *book) check(blame func(invariant, format string, args ...any)) {
 	for name, calls := range b.byName() {
-		if forgets := b.forgets[name]; len(forgets) > 0 {
-			checkForgets(name, calls, forgets, blame)
+		forgets := b.forgets[name]
+		checkRuns(name, calls, forgets, blame)
+		if len(forgets) > 0 {
 			continue
 		}
-		var over time.Time // when somebody was first told that it is done, or exhausted
-		worked, runs := false, 0
-		count := map[told]int{}
+		var over *jobCall // who was told that first
 		for _, c := range calls {
-			count[c.told]++
-			worked = worked || c.worked
-			if !c.begun.IsZero() {
-				runs++
-			}
-			if c.told == toldSucceeded || c.told == toldDone || c.told == toldExhausted {
-				if over.IsZero() || c.returned.Before(over) {
-					over = c.returned
-				}
+			if c.told >= toldSucceeded && (over == nil || c.returned.Before(over.returned)) {
+				over = c
 			}
 		}
-		late := 0
 		for _, c := range calls {
-			if !over.IsZero() && c.begun.After(over) {
-				late++
+			both := c.told >= toldSucceeded && (c.told == toldExhausted) != (over.told == toldExhausted)
+			if both || over != nil && c.begun.After(over.returned) {
+				blame("runs", "%s: %v; then %v", name, over, c)
 			}
-		}
-		said := fmt.Sprintf("%s: %d runs, %d succeeded; others were told %d times that it is done, "+
-			"%d times that it is exhausted", name, runs, count[toldSucceeded], count[toldDone], count[toldExhausted])
-		switch {
-		case runs > jobRuns:
-			blame("runs", "%s: more than may be", said)
-		case count[toldSucceeded] > 1:
-			blame("runs", "%s: more than one", said)
-		case late > 0:
-			blame("runs", "%s: %d began after that was known", said, late)
-		case count[toldDone] > 0 && !worked:
-			blame("runs", "%s: nobody has done it", said)
-		case count[toldExhausted] > 0 && count[toldSucceeded]+count[toldDone] > 0:
-			blame("runs", "%s: both", said)
 		}
 	}
 }
 
-// checkForgets judges a job whose runs were forgotten now and then. Nobody is told that it is done or exhausted but by
-// what was not forgotten before; and without a call of Forget between them that may have changed something, no two runs
-// succeed, and no more begin than may.
-func checkForgets(
+func checkRuns(
 	name string, calls []*jobCall, forgets []forgetting, blame func(invariant, format string, args ...any),
 ) {
 	for _, c := range calls {
@@ -159,11 +138,9 @@ func checkForgets(
 			forgotten := slices.ContainsFunc(forgets, func(f forgetting) bool {
 				return f.certain && !r.returned.After(f.asked) && !f.returned.After(c.asked)
 			})
-			switch {
-			case r == c || forgotten || !r.asked.Before(c.returned):
-			case c.told == toldDone && r.worked && r.told != toldFailed, c.told == toldExhausted:
+			told := c.told == toldExhausted || c.told == toldDone && r.worked && r.told != toldFailed
+			if told && r != c && !forgotten && !r.uncounted && r.asked.Before(c.returned) {
 				counts++
-			default:
 			}
 		}
 		if c.told == toldDone && counts == 0 || c.told == toldExhausted && counts < jobRuns {
@@ -197,28 +174,19 @@ func (b *book) checkForgotten(doneTTL time.Duration, blame func(invariant, forma
 	for name, calls := range b.byName() {
 		for _, c := range calls {
 			var known []*jobCall // which c was told of, one of them
-			switch c.told {
-			case toldSucceeded:
-				known = append(known, c)
-			case toldDone:
-				for _, r := range calls {
-					if r.worked && r.told != toldFailed && !r.ended.After(c.returned) &&
-						!c.asked.After(r.returned.Add(doneTTL+apart)) {
-						known = append(known, r)
-					}
+			for _, r := range calls {
+				if r == c && c.told == toldSucceeded || c.told == toldDone && r.worked && r.told != toldFailed &&
+					!r.ended.After(c.returned) && !c.asked.After(r.returned.Add(doneTTL+apart)) {
+					known = append(known, r)
 				}
-				if len(known) == 0 {
-					blame("forgotten", "%s: %v, and no run can have succeeded for so long", name, c)
-				}
-			default:
 			}
 			if len(known) == 0 {
+				if c.told == toldDone {
+					blame("forgotten", "%s: %v, and no run can have succeeded for so long", name, c)
+				}
 				continue
 			}
-			first := known[0].ended
-			for _, r := range known {
-				first = earlier(first, r.ended)
-			}
+			first := slices.MinFunc(known, func(a, b *jobCall) int { return a.ended.Compare(b.ended) }).ended
 			for _, r := range calls {
 				if r.begun.After(c.returned) && r.begun.Before(first.Add(doneTTL-drift)) {
 					blame("runs", "%s: %v; then %v", name, c, r)
@@ -283,13 +251,6 @@ func inspected(c *sim.Command) (tokens []int64) {
 	return tokens
 }
 
-func earlier(a, b time.Time) time.Time {
-	if b.Before(a) {
-		return b
-	}
-	return a
-}
-
 // count returns how many runs there were, and how many jobs were over in the end.
 func (b *book) count() (runs, over int) {
 	for _, calls := range b.byName() {
@@ -298,7 +259,7 @@ func (b *book) count() (runs, over int) {
 			if !c.begun.IsZero() {
 				runs++
 			}
-			if c.told == toldSucceeded || c.told == toldDone || c.told == toldExhausted {
+			if c.told >= toldSucceeded {
 				isOver = 1
 			}
 		}
@@ -399,7 +360,14 @@ func (w *worker) job() {
 	if called := !call.begun.IsZero(); called == errors.Is(err, redlock.ErrNotAcquired) {
 		w.blame("outcome", "%s: its function was called: %t, and it was told %v", w.label, called, err)
 	}
-	w.jobs.note(func() { call.returned, call.told = time.Now(), w.outcome(call, err) })
+	notBegun := errors.Is(err, runs.ErrNotBegun)
+	w.jobs.note(func() {
+		if notBegun {
+			call.begun = time.Time{}
+		}
+		call.returned, call.told = time.Now(), w.outcome(call, err)
+		call.uncounted = call.told >= toldDone || errors.Is(err, redlock.ErrTaken) || notBegun && err == runs.ErrNotBegun
+	})
 }
 
 // forget has the nodes forget the runs of a job.
@@ -462,6 +430,9 @@ func (w *worker) work(ctx context.Context, call *jobCall, lock held, hold *sim.H
 	}
 	switch w.r.IntN(6) {
 	case 0:
+		if w.apart.IntN(2) == 0 {
+			return runs.ErrNotBegun
+		}
 		return errWork
 	case 1:
 		w.restart() //nolint:contextcheck // a new process inherits nothing
