@@ -206,6 +206,7 @@ func (c *command) run(lock *redlock.Lock) (ending, error) {
 type child interface {
 	news() (changes <-chan change, orphans <-chan os.Signal)
 	reap()                                                 // what has ended, of what the command has left to us
+	hasHeard(sig syscall.Signal) bool                      // without us
 	forward(sig syscall.Signal, trusted func() bool) error // what the system says where nobody may be signalled
 	stopped(by syscall.Signal, trusted func() bool)        // follows the command into a stop
 	pause()                                                // asks the command to stop, since we are to
@@ -351,6 +352,7 @@ func (s *stay) signalled(sig syscall.Signal) {
 	s.end.asked = s.end.asked || endsWaiting(sig) && (s.end.stopped || sig != syscall.SIGHUP) // which many reload by
 	s.end.heard = s.end.heard || sig == syscall.SIGINT
 	switch {
+	case s.p.hasHeard(sig):
 	case stopsUs(sig):
 		if !s.end.stopped && s.stop == nil {
 			s.p.pause()

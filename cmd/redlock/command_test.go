@@ -36,6 +36,7 @@ func (p *played) terminate()                              { p.note("terminate") 
 func (p *played) gone() bool                              { return len(p.left()) == 0 }
 func (p *played) stopped(syscall.Signal, func() bool)     {}
 func (p *played) interrupted(change) bool                 { return false }
+func (p *played) hasHeard(syscall.Signal) bool            { return false }
 func (p *played) pause()                                  { p.note("pause") }
 func (p *played) suspend(func() bool)                     { p.note("suspend") }
 

@@ -50,6 +50,7 @@ func (p *process) terminate()                                {}                 
 func (p *process) kill()                                     { p.cmd.Process.Kill() } // it may have ended
 func (p *process) gone() bool                                { return true }
 func (p *process) stopped(syscall.Signal, func() bool)       {}
+func (p *process) hasHeard(syscall.Signal) bool              { return false }
 func (p *process) pause()                                    {}
 func (p *process) suspend(func() bool)                       {}
 func stopsUs(syscall.Signal) bool                            { return false }

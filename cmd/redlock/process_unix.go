@@ -55,6 +55,7 @@ type process struct {
 	handle  *os.Process // the same, and nothing else once it has ended
 	tty     *os.File    // the controlling terminal, or nil
 	shares  bool        // our process group, and so all keys
+	parent  int         // ours
 	changes chan change
 	orphans chan os.Signal // says that something has ended whose parent we may be
 	adopts  bool           // what the command leaves behind is left to us, and nothing else is: see adopt
@@ -71,7 +72,9 @@ type change struct {
 }
 
 func start(cmd *exec.Cmd) (*process, error) {
-	p := &process{changes: make(chan change), orphans: make(chan os.Signal, 1), strays: make(map[int]string)}
+	p := &process{
+		parent: os.Getppid(), changes: make(chan change), orphans: make(chan os.Signal, 1), strays: make(map[int]string),
+	}
 	p.adopts = adopt()
 	signal.Notify(p.orphans, unix.SIGCHLD)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -185,12 +188,18 @@ func maySignalAll(sig syscall.Signal) bool { return slices.Contains(passedOn, si
 
 func signalName(sig syscall.Signal) string { return strings.TrimPrefix(unix.SignalName(sig), "SIG") }
 
-// forward passes a signal on to the command, unless it was a key that the command has had. A stopped command goes on
-// only while its lock is trusted.
+// hasHeard says whether a signal is a key that the command has had. It may have ended the script that started us: then
+// the terminal is another's by now.
+func (p *process) hasHeard(sig syscall.Signal) bool {
+	return p.shares && (sig == unix.SIGINT || sig == unix.SIGQUIT) &&
+		(p.foreground() == unix.Getpgrp() || os.Getppid() != p.parent)
+}
+
+// forward passes a signal on to the command. A stopped command goes on only while its lock is trusted.
 func (p *process) forward(sig syscall.Signal, trusted func() bool) error {
-	switch {
-	case sig == unix.SIGPIPE, p.shares && (sig == unix.SIGINT || sig == unix.SIGQUIT) && p.foreground() == unix.Getpgrp():
-	case sig == unix.SIGCONT:
+	switch sig {
+	case unix.SIGPIPE:
+	case unix.SIGCONT:
 		if trusted() {
 			p.resume()
 		}
