@@ -10,6 +10,7 @@ import (
 	"github.com/bsm/redislock"
 	"github.com/go-redsync/redsync/v4"
 	goredis "github.com/redis/go-redis/v9"
+	"github.com/redis/rueidis"
 	"github.com/redis/rueidis/rueidislock"
 
 	"github.com/quorumlock/redlock"
@@ -39,46 +40,34 @@ const longest = 25 * time.Second
 // faults are all, in the order of the table in docs/comparison.md.
 var faults = []fault{
 	{
-		name:  "redsync-frozen-trylock",
+		name: "redsync-frozen-trylock", ours: ours(3), meet: over(wish{ttl: 2 * time.Second, renewed: true}, tryFrozen),
 		about: "One of three masters is frozen (SIGSTOP); then somebody tries to acquire a free lock of 2 s.",
 		want:  "The other two give it, within a quarter of the TTL.",
 		peers: append(inAll(settings), redigoDefault.with(3, "; `WithFailFast`", redsync.WithFailFast(true))),
-		ours:  ours(3),
 		tests: []string{"TestASickNodeDelaysNoCall", "TestOneFrozenMasterCostsNothingAfterItsFirstTimeout"},
-		meet:  over(wish{ttl: 2 * time.Second, renewed: true}, tryFrozen),
-	},
-	{
-		name:  "redsync-frozen-extend",
+	}, {
+		name: "redsync-frozen-extend", ours: ours(3, "no renewal"), meet: over(wish{ttl: 8 * time.Second}, extendFrozen),
 		about: "Somebody holds a lock of 8 s; one of three masters is frozen; then the holder extends the lock.",
 		want:  "The other two extend it, within half of the TTL.",
 		peers: append(inAll(settings[:4]),
-			patient(time.Second, goRedisContext.with(3, "; the caller's context ends after 1 s"))),
-		ours:  ours(3, "no renewal"),
+			goRedisContext.with(3, "; the caller's context ends after 1 s").patient(time.Second)),
 		tests: []string{"TestEveryCallReturnsWithinTheNodeTimeout", "TestEveryOperationReturnsWithinTheNodeTimeout"},
-		meet:  over(wish{ttl: 8 * time.Second}, extendFrozen),
-	},
-	{
-		name: "redsync-context-keys",
+	}, {
+		name: "redsync-context-keys", ours: ours(3), meet: over(wish{ttl: 8 * time.Second, renewed: true}, unanswered),
 		about: "The network holds back what three masters answer. The context of a caller that locks for 8 s ends after " +
 			"100 ms. When the call has returned, the network passes everything again.",
 		want:  "The call fails within a second, and leaves no key after another second.",
 		peers: inAll(settings),
-		ours:  ours(3),
 		tests: []string{"TestCancelledAcquireLeavesNothing", "TestAcquireThatIsCancelledWithoutAnAnswerLeavesNothing"},
-		meet:  over(wish{ttl: 8 * time.Second, renewed: true}, unanswered),
-	},
-	{
-		name: "redsync-context-error",
+	}, {
+		name: "redsync-context-error", ours: ours(3), meet: over(wish{renewed: true}, waitTooLong),
 		about: "Another client holds the lock, and the contexts of callers that wait for it end after 300 ms. Then the " +
 			"network holds back what the masters answer, and the context of a caller that tries once ends after 100 ms.",
 		want:  "`errors.Is(err, context.DeadlineExceeded)` is true for all of them.",
 		peers: inAll([]setting{redigoSecond, goRedisContext}),
-		ours:  ours(3),
 		tests: []string{"TestTheCallersDeadlineIsNotANodesTimeout"},
-		meet:  over(wish{renewed: true}, waitTooLong),
-	},
-	{
-		name: "redsync-failfast-orphans",
+	}, {
+		name: "redsync-failfast-orphans", ours: ours(5), meet: over(wish{ttl: 20 * time.Second, renewed: true}, cycles),
 		about: "Somebody acquires and releases 200 locks of 20 s, one after the other. What is sent to one of five " +
 			"masters arrives 15 ms later, on each connection for itself.",
 		want: "A second after the last release, none is left.",
@@ -87,24 +76,18 @@ var faults = []fault{
 			goRedisDefault.with(5, "; `WithFailFast`", redsync.WithFailFast(true)),
 			goRedisContext.with(5, "; `WithFailFast`", redsync.WithFailFast(true)),
 		},
-		ours:  ours(5),
 		tests: []string{"TestStragglersLeaveNoOrphans"},
-		meet:  over(wish{ttl: 20 * time.Second, renewed: true}, cycles),
-	},
-	{
-		name:  "redsync-extend-revives",
+	}, {
+		name: "redsync-extend-revives", ours: ours(3, "no renewal"), meet: over(wish{ttl: time.Second}, extendTooLate),
 		about: "A lock of 1 s expires; another client acquires and releases it; then the first client extends its lock.",
 		want:  "Extend fails: another client has held the lock in between.",
 		peers: []subject{
 			redigoSecond.with(3, "; `WithSetNXOnExtend`", redsync.WithSetNXOnExtend()),
 			redigoSecond.with(3, ""),
 		},
-		ours:  ours(3, "no renewal"),
 		tests: []string{"TestExtendNeverBringsBackALostHold"},
-		meet:  over(wish{ttl: time.Second}, extendTooLate),
-	},
-	{
-		name: "rueidislock-partition",
+	}, {
+		name: "rueidislock-partition", ours: ours(3), meet: over(wish{ttl: 5 * time.Second, renewed: true}, partitioned),
 		about: "Somebody holds a lock of 5 s, and then the network loses whatever the holder and the masters send each " +
 			"other. Another client, whose network is well, waits for the lock.",
 		want: "The holder's context ends before the other client has the lock.",
@@ -112,49 +95,36 @@ var faults = []fault{
 			on1("as in its README: `KeyMajority` 1, `NoLoopTracking`; default time-outs",
 				rueidislock.LockerOption{KeyMajority: 1, NoLoopTracking: true}),
 			on1("its defaults", rueidislock.LockerOption{}),
-			on1("`ConnWriteTimeout` 1 s, which is for reads, too", withWriteTimeout(time.Second)),
+			on1("`ConnWriteTimeout` 1 s, which is for reads, too", rueidislock.LockerOption{
+				ClientOption: rueidis.ClientOption{ConnWriteTimeout: time.Second},
+			}),
 		},
-		ours:  ours(3),
 		tests: []string{"TestAPartitionedHolderLosesItsHoldInTime", "TestAPartitionedHolderIsToldBeforeAnybodyElseHolds"},
-		meet:  over(wish{ttl: 5 * time.Second, renewed: true}, partitioned),
-	},
-	{
-		name: "rueidislock-foreign-key",
+	}, {
+		name: "rueidislock-foreign-key", ours: ours(3), meet: over(wish{renewed: true}, foreignKey),
 		about: "One of a lock's three keys is there already, and is another program's: the first, the second, the third. " +
 			"(rueidislock has three keys on one master, redlock one on each of three.)",
 		want:  "The lock can be acquired: two of three keys are a majority.",
 		peers: []subject{on1("its defaults, so `KeyMajority` 2", rueidislock.LockerOption{})},
-		ours:  ours(3),
 		tests: []string{"TestAForeignKeyOnAMinorityDoesNotBlock"},
-		meet:  over(wish{renewed: true}, foreignKey),
-	},
-	{
-		name:  "bsm-owner-prefix",
+	}, {
+		name: "bsm-owner-prefix", ours: ours(3, "`WithOwnerLabel` is the owner's name"),
+		meet:  over(wish{owner: "worker-12", renewed: true}, ownerPrefix),
 		about: "The owner `worker-12` holds a lock; the owner `worker-1` tries to acquire it, and releases what it gets.",
 		want:  "`worker-1` does not get it.",
 		peers: []subject{onBsm("`Options.Token` is the owner's name")},
-		ours:  ours(3, "`WithOwnerLabel` is the owner's name"),
 		tests: []string{"TestAnOwnerThatIsAPrefixOfAnotherStealsNothing"},
-		meet:  over(wish{owner: "worker-12", renewed: true}, ownerPrefix),
-	},
-	{
-		name:  "bsm-short-ttl",
+	}, {
+		name: "bsm-short-ttl", ours: ours(3, "a hold's TTL cannot be changed"), meet: shortTTL,
 		about: "Somebody asks for a lock with a TTL of 0.5 ms, and sets that TTL for a lock that is held.",
 		want:  "Both are errors, since Redis counts in milliseconds.",
 		peers: []subject{onBsm("go-redis's default time-outs")},
-		ours:  ours(3, "a hold's TTL cannot be changed"),
 		tests: []string{"TestBadOptionsAreRefused"},
-		meet:  shortTTL,
 	},
 }
 
 // subjects are the peers, and this library last.
 func (f fault) subjects() []subject { return append(slices.Clip(f.peers), f.ours) }
-
-func patient(patience time.Duration, s subject) subject {
-	s.patience = patience
-	return s
-}
 
 // A meeting is a subject whose client is connected to the masters, over the proxies.
 type meeting struct {

@@ -14,7 +14,6 @@ import (
 	rsredigo "github.com/go-redsync/redsync/v4/redis/redigo"
 	"github.com/gomodule/redigo/redis"
 	goredis "github.com/redis/go-redis/v9"
-	"github.com/redis/rueidis"
 	"github.com/redis/rueidis/rueidislock"
 
 	"github.com/quorumlock/redlock"
@@ -56,6 +55,11 @@ type held struct {
 	unlock, extend func(ctx context.Context) error
 	until          func() time.Time
 	context        func(context.Context) (context.Context, context.CancelFunc) // ends with the lock
+}
+
+func (s subject) patient(d time.Duration) subject {
+	s.patience = d
+	return s
 }
 
 // use opens a library's client, and lets it connect by a first lock.
@@ -256,10 +260,6 @@ func on1(config string, opts rueidislock.LockerOption) subject {
 			}, nil
 		},
 	}
-}
-
-func withWriteTimeout(d time.Duration) rueidislock.LockerOption {
-	return rueidislock.LockerOption{ClientOption: rueidis.ClientOption{ConnWriteTimeout: d}}
 }
 
 // onBsm is bsm/redislock, which has one client and so one master. Its try is all that it has without a retry strategy.
