@@ -78,7 +78,7 @@ func TestACrowdIsMeasured(t *testing.T) {
 
 // A master that died in one part is named by the next, which does not measure the four others.
 func TestAPartOfACrowdNeedsAllMasters(t *testing.T) {
-	servers, err := startServers(redisserver.Config{})
+	servers, err := startServers(5, redisserver.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}

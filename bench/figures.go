@@ -20,6 +20,7 @@ const (
 	longest   = "max µs"
 	clientCPU = "client CPU µs" // a cycle
 	serverCPU = "server CPU µs" // a cycle, of all five
+	allCPU    = "CPU µs"        // a cycle
 	orphans   = "orphans"
 	failed    = "errors"
 	hung      = "hung"
@@ -34,6 +35,7 @@ const (
 	p99ToRedsync  = "p99 ÷ redsync+redigo"
 	p99ToWell     = "p99 ÷ all masters well"
 	p99ToLock     = "p99 ÷ redlock"
+	cpuToLock     = "CPU ÷ redlock"
 )
 
 // Of these the least and the most of the rounds are kept, too.
@@ -121,6 +123,7 @@ var references = []struct {
 		return strings.HasPrefix(to.lock, "limit") && hasTen(r) == hasTen(to)
 	}},
 	{rateToLock, rate, "semaphore once rw consensus consensus-contended", isRedlock},
+	{cpuToLock, allCPU, "migration", isRedlock},
 	{p99ToLock, p99, "consensus consensus-contended", isRedlock},
 	{rateToOne, rate, "lockall", func(r, to *row) bool { return to.lock+tenNames == r.lock }},
 	{p99ToRedsync, p99, "contended", isRedsync},

@@ -51,7 +51,7 @@ func TestTheJudgeOfLostUpdates(t *testing.T) {
 // An editor that writes what another has written meanwhile says so, and one whose store knows a later holder is
 // refused, at its read or at its write.
 func TestAnEditorThatIsLate(t *testing.T) {
-	servers := cases.Must(startSome(1, redisserver.Config{}))(t)
+	servers := cases.Must(startServers(1, redisserver.Config{}))(t)
 	defer stopServers(servers)
 	for name, fenced := range map[string]bool{"fenced": true, "unfenced": false} {
 		first := cases.Must(redisEditor(servers[0].Addr(), name, fenced))(t)
