@@ -84,29 +84,33 @@ func format(text string, names ...string) func(*row) string {
 var pages = map[string]map[string]func(results) string{
 	"benchmarks.md": {
 		"uncontended": results.uncontended, "contended": results.contended, "sick": results.sick,
-		"several": results.several, "consensus": results.consensus, "outage": results.outage,
-		"lost": results.lost,
+		"several": results.several, "consensus": results.consensus, "outage": results.outage, "lost": results.lost,
 	},
 	"scale.md": {
-		"machine": func(r results) string {
-			if one := r[crowdScenario]; one != nil {
-				return one.String() + "\n"
-			}
-			return ""
-		},
-		"clients": results.crowdClients, "waits": results.crowdWaits, "costs": results.costs,
-		"limits": results.limits,
+		"machine": results.crowdMachine, "clients": results.crowdClients, "waits": results.crowdWaits,
+		"costs": results.costs, "limits": results.limits,
 	},
 }
 
-func (r results) uncontended() string {
-	var lines []line
-	for _, lock := range []string{
-		"limit", "redlock plain async", "redlock plain", "redlock async", "redlock", "redsync+redigo", "redsync+rueidis",
-		"redsync+rueidis fail-fast", "rueidislock", "bare SET NX", "bsm/redislock",
-	} {
-		lines = append(lines, line{lock, spot{scenario: "uncontended", lock: lock}})
+func (r results) crowdMachine() string {
+	if one := r[crowdScenario]; one != nil {
+		return one.String() + "\n"
 	}
+	return ""
+}
+
+// named makes a line for each contestant.
+func named(scenario string, n int, locks ...string) (lines []line) {
+	for _, lock := range locks {
+		lines = append(lines, line{lock, spot{scenario, lock, n}})
+	}
+	return lines
+}
+
+func (r results) uncontended() string {
+	lines := named("uncontended", 0,
+		"limit", "redlock plain async", "redlock plain", "redlock async", "redlock", "redsync+redigo", "redsync+rueidis",
+		"redsync+rueidis fail-fast", "rueidislock", "bare SET NX", "bsm/redislock")
 	at64, at256 := spot{n: 64}, spot{n: 256}
 	return r.view("", lines,
 		column{"masters", at64, func(r *row) string { return strconv.Itoa(r.masters) }},
@@ -139,13 +143,8 @@ func (r results) contended() string {
 }
 
 func (r results) sick() string {
-	var lines []line
-	for _, lock := range []string{
-		"redlock, all masters well", "redlock", "redlock plain", "redsync+redigo", "redsync+go-redis",
-		"redsync+redigo fail-fast",
-	} {
-		lines = append(lines, line{lock, spot{n: 16, lock: lock}})
-	}
+	lines := named("", 16, "redlock, all masters well", "redlock", "redlock plain", "redsync+redigo", "redsync+go-redis",
+		"redsync+redigo fail-fast")
 	in := func(scenario string) spot { return spot{scenario: scenario} }
 	return r.view("", lines,
 		column{"silent: cycles/s", in("silent"), of(rate)}, column{"p99 ms", in("silent"), per(1000, p99)},
@@ -165,10 +164,9 @@ func (r results) several() string {
 		column{"the floor's ten, in cycles of its one", floor, cost})
 }
 
-// in makes a line for each contestant.
 func in(scenario string, contestants []contestant) (lines []line) {
 	for _, c := range contestants {
-		lines = append(lines, line{c.name, spot{scenario: scenario, lock: c.name}})
+		lines = append(lines, named(scenario, 0, c.name)...)
 	}
 	return lines
 }

@@ -70,7 +70,8 @@ var scenarios = []scenario{
 		about: "Ten names in one call, against one: each goroutine locks and unlocks names of its own.",
 	}, {
 		name: "migration", goroutines: few, contestants: []contestant{redlockFenced5, redlockTwoLists}, masters: 6,
-		about: "Two lists that share four of five masters, against the first alone.",
+		about:  "Two lists that share four of five masters, against the first alone.",
+		rounds: 15, // the difference is small
 	}, {
 		name: "silent", goroutines: few, contestants: quorums, afterWarmup: silence,
 		about: "One of the five masters is stopped (SIGSTOP) before the clock starts: " +
