@@ -25,7 +25,7 @@ type fault struct {
 	peers []subject
 	ours  subject
 	tests []string // of this library: they rule it out
-	meet  func(ctx context.Context, m *masters, s subject) (outcome, error)
+	meet  func(ctx context.Context, m *masters, s subject) outcome
 }
 
 // An outcome is what a run has seen.
@@ -135,44 +135,31 @@ type meeting struct {
 }
 
 // over lets a subject's client connect before something breaks.
-func over(w wish, run func(context.Context, meeting) (outcome, error),
-) func(context.Context, *masters, subject) (outcome, error) {
-	return func(ctx context.Context, m *masters, s subject) (outcome, error) {
-		l, err := s.use(ctx, m.proxied(), w)
-		if err != nil {
-			return outcome{}, err
-		}
+func over(w wish, run func(context.Context, meeting) outcome) func(context.Context, *masters, subject) outcome {
+	return func(ctx context.Context, m *masters, s subject) outcome {
+		l := s.use(ctx, m.proxied(), w)
 		defer l.close()
 		return run(ctx, meeting{m, s, w, l})
 	}
 }
 
 // another is a second client, whose network is well.
-func (m meeting) another(ctx context.Context, w wish) (*locks, error) {
-	return m.use(ctx, m.addrs(), w)
-}
+func (m meeting) another(ctx context.Context, w wish) *locks { return m.use(ctx, m.addrs(), w) }
 
-func tryFrozen(_ context.Context, m meeting) (outcome, error) {
-	if err := m.last().Pause(); err != nil {
-		return outcome{}, err
-	}
+func tryFrozen(_ context.Context, m meeting) outcome {
+	must(m.last().Pause())
 	var h *held
 	try := m.call(15*time.Second, func() (err error) { h, err = m.try(context.Background(), "n"); return err })
 	seen := "TryLock " + try.String()
 	if try.ok() {
 		seen += ", valid for " + figure(time.Until(h.until()))
 	}
-	return outcome{seen, try.ok() && try.took < 500*time.Millisecond}, nil
+	return outcome{seen, try.ok() && try.took < 500*time.Millisecond}
 }
 
-func extendFrozen(ctx context.Context, m meeting) (outcome, error) {
-	h, err := m.lock(ctx, "n")
-	if err != nil {
-		return outcome{}, err
-	}
-	if err := m.last().Pause(); err != nil {
-		return outcome{}, err
-	}
+func extendFrozen(ctx context.Context, m meeting) outcome {
+	h := made(m.lock(ctx, "n"))
+	must(m.last().Pause())
 	call := m.call(15*time.Second, func() error {
 		ctx := context.Background()
 		if m.patience > 0 {
@@ -182,37 +169,30 @@ func extendFrozen(ctx context.Context, m meeting) (outcome, error) {
 		}
 		return h.extend(ctx)
 	})
-	n, err := m.have("n", 2)
+	n := m.have("n", 2)
 	seen := fmt.Sprintf("Extend %v; the lock is then on %d of the 2 healthy masters", call, n)
-	return outcome{seen, call.ok() && call.took < 4*time.Second && n == 2}, err
+	return outcome{seen, call.ok() && call.took < 4*time.Second && n == 2}
 }
 
-func unanswered(ctx context.Context, m meeting) (outcome, error) {
+func unanswered(ctx context.Context, m meeting) outcome {
 	m.network(func(p *faultproxy.Proxy) { p.Hold(faultproxy.Down) })
 	ctx, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
 	defer cancel()
 	call := m.call(10*time.Second, func() error { _, err := m.lock(ctx, "n"); return err })
 	began := time.Now()
-	if err := m.heal(); err != nil {
-		return outcome{}, err
-	}
-	n, err := m.have("n", 3)
-	if err != nil {
-		return outcome{}, err
-	}
-	err = m.gone("n")
+	m.heal()
+	n := m.have("n", 3)
+	m.gone("n")
 	after := time.Since(began)
 	seen := fmt.Sprintf("Lock %v; then no master has the key", call)
 	if n > 0 {
 		seen = fmt.Sprintf("Lock %v; then %d of 3 masters have the key, for another %s", call, n, figure(after))
 	}
-	return outcome{seen, call.returned && call.err != nil && call.took < time.Second && after < time.Second}, err
+	return outcome{seen, call.returned && call.err != nil && call.took < time.Second && after < time.Second}
 }
 
-func waitTooLong(ctx context.Context, m meeting) (outcome, error) {
-	if _, err := m.lock(ctx, "n"); err != nil {
-		return outcome{}, err
-	}
+func waitTooLong(ctx context.Context, m meeting) outcome {
+	made(m.lock(ctx, "n"))
 	within := func(d time.Duration, call func(context.Context, string) (*held, error), name string) error {
 		ctx, cancel := context.WithTimeout(ctx, d)
 		defer cancel()
@@ -232,64 +212,42 @@ func waitTooLong(ctx context.Context, m meeting) (outcome, error) {
 		fmt.Sprintf("%d of 10 of those that wait (%s); of the one that tries: %t (%s)",
 			count, brief(last), errors.Is(tried, context.DeadlineExceeded), brief(tried)),
 		count == 10 && errors.Is(tried, context.DeadlineExceeded),
-	}, nil
+	}
 }
 
-func cycles(ctx context.Context, m meeting) (outcome, error) {
+func cycles(ctx context.Context, m meeting) outcome {
 	m.last().proxy.Delay(faultproxy.Up, 15*time.Millisecond)
 	name := func(i int) string { return fmt.Sprintf("n%d", i) }
 	for i := range 200 {
-		if err := m.cycle(ctx, name(i)); err != nil {
-			return outcome{}, err
-		}
+		must(m.cycle(ctx, name(i)))
 	}
 	time.Sleep(time.Second)
 	left := 0
 	for i := range 200 {
-		n, err := m.have(name(i), 5)
-		if err != nil {
-			return outcome{}, err
-		}
-		left += min(n, 1)
+		left += min(m.have(name(i), 5), 1)
 	}
-	return outcome{fmt.Sprintf("%d of 200 are left", left), left == 0}, nil
+	return outcome{fmt.Sprintf("%d of 200 are left", left), left == 0}
 }
 
-func extendTooLate(ctx context.Context, m meeting) (outcome, error) {
-	h, err := m.lock(ctx, "n")
-	if err != nil {
-		return outcome{}, err
-	}
-	if err := m.gone("n"); err != nil {
-		return outcome{}, err
-	}
-	other, err := m.another(ctx, wish{renewed: true})
-	if err != nil {
-		return outcome{}, err
-	}
+func extendTooLate(ctx context.Context, m meeting) outcome {
+	h := made(m.lock(ctx, "n"))
+	m.gone("n")
+	other := m.another(ctx, wish{renewed: true})
 	defer other.close()
-	if err := other.cycle(ctx, "n"); err != nil {
-		return outcome{}, err
-	}
+	must(other.cycle(ctx, "n"))
 	seen, err := "Extend succeeded", h.extend(context.Background())
 	if err != nil {
 		seen = "Extend failed: " + brief(err)
 	}
-	n, bad := m.have("n", 3)
-	return outcome{fmt.Sprintf("%s; %d of 3 masters have the key then", seen, n), err != nil && n == 0}, bad
+	n := m.have("n", 3)
+	return outcome{fmt.Sprintf("%s; %d of 3 masters have the key then", seen, n), err != nil && n == 0}
 }
 
 // partitioned lets another client wait for the lock, and sees for how long both trust their holds.
-func partitioned(ctx context.Context, m meeting) (outcome, error) {
-	other, err := m.another(ctx, m.wish)
-	if err != nil {
-		return outcome{}, err
-	}
+func partitioned(ctx context.Context, m meeting) outcome {
+	other := m.another(ctx, m.wish)
 	defer other.close()
-	h, err := m.lock(ctx, "n")
-	if err != nil {
-		return outcome{}, err
-	}
+	h := made(m.lock(ctx, "n"))
 	// It may wait for the masters, so not before the end of the run.
 	defer func() { m.calls.Go(func() { _ = h.unlock(context.Background()) }) }()
 	held, cancel := h.context(ctx)
@@ -301,25 +259,23 @@ func partitioned(ctx context.Context, m meeting) (outcome, error) {
 	for had.IsZero() || ended.IsZero() {
 		select {
 		case err := <-acquired:
-			if err != nil {
-				return outcome{}, err
-			}
+			must(err)
 			had, acquired = time.Now(), nil
 		case <-told:
 			ended, told = time.Now(), nil
 		case <-ctx.Done():
-			return outcome{}, errors.New("not both: the other client has the lock, and the holder's context has ended")
+			must(errors.New("not both: the other client has the lock, and the holder's context has ended"))
 		}
 	}
 	when := "before the other client acquired the lock"
 	if ended.After(had) {
 		when = "after the other client had acquired the lock"
 	}
-	return outcome{fmt.Sprintf("the context ended %s %s", figure(ended.Sub(had).Abs()), when), !ended.After(had)}, nil
+	return outcome{fmt.Sprintf("the context ended %s %s", figure(ended.Sub(had).Abs()), when), !ended.After(had)}
 }
 
 // foreignKey puts each of three keys in turn, always of another lock, and tries to acquire that.
-func foreignKey(ctx context.Context, m meeting) (outcome, error) {
+func foreignKey(ctx context.Context, m meeting) outcome {
 	var got []string
 	for i := range 3 {
 		name := fmt.Sprintf("n%d", i)
@@ -327,30 +283,21 @@ func foreignKey(ctx context.Context, m meeting) (outcome, error) {
 		if m.module == ourModule {
 			at, key = m.all[i], name
 		}
-		if err := at.put(key, "somebody", time.Minute); err != nil {
-			return outcome{}, err
-		}
+		at.put(key, "somebody", time.Minute)
 		got = append(got, "acquired")
 		if h, err := m.try(ctx, name); err != nil {
 			got[i] = "blocked"
-		} else if err := h.unlock(ctx); err != nil {
-			return outcome{}, err
+		} else {
+			must(h.unlock(ctx))
 		}
 	}
-	return outcome{
-		fmt.Sprintf("the first: %s; the second: %s; the third: %s", got[0], got[1], got[2]), !slices.Contains(got, "blocked"),
-	}, nil
+	seen := fmt.Sprintf("the first: %s; the second: %s; the third: %s", got[0], got[1], got[2])
+	return outcome{seen, !slices.Contains(got, "blocked")}
 }
 
-func ownerPrefix(ctx context.Context, m meeting) (outcome, error) {
-	h, err := m.lock(ctx, "n")
-	if err != nil {
-		return outcome{}, err
-	}
-	other, err := m.another(ctx, wish{owner: "worker-1", renewed: true})
-	if err != nil {
-		return outcome{}, err
-	}
+func ownerPrefix(ctx context.Context, m meeting) outcome {
+	h := made(m.lock(ctx, "n"))
+	other := m.another(ctx, wish{owner: "worker-1", renewed: true})
 	defer other.close()
 	stolen, tried := other.try(ctx, "n")
 	extended := h.extend(ctx)
@@ -359,31 +306,25 @@ func ownerPrefix(ctx context.Context, m meeting) (outcome, error) {
 		seen += "; worker-1's release: " + brief(stolen.unlock(ctx))
 	}
 	refused := errors.Is(tried, redlock.ErrTaken) || errors.Is(tried, redislock.ErrNotObtained)
-	return outcome{seen, refused && extended == nil}, nil
+	return outcome{seen, refused && extended == nil}
 }
 
 // shortTTL differs by library: what can be asked with a TTL is not the same.
-func shortTTL(ctx context.Context, m *masters, s subject) (outcome, error) {
+func shortTTL(ctx context.Context, m *masters, s subject) outcome {
 	const short = 500 * time.Microsecond
 	if s.module == ourModule {
-		l, err := redlock.New([]string{"redis://" + m.addrs()[0]}, noGuard)
-		if err != nil {
-			return outcome{}, err
-		}
+		l := made(redlock.New([]string{"redis://" + m.addrs()[0]}, noGuard))
 		defer l.Close()
-		_, err = l.TryLock(ctx, "n", redlock.WithTTL(short))
-		return outcome{"TryLock: " + brief(err), errors.Is(err, redlock.ErrInvalid)}, nil
+		_, err := l.TryLock(ctx, "n", redlock.WithTTL(short))
+		return outcome{"TryLock: " + brief(err), errors.Is(err, redlock.ErrInvalid)}
 	}
 	c := goredis.NewClient(&goredis.Options{Addr: m.addrs()[0]})
 	defer c.Close()
 	locks := redislock.New(c)
 	_, obtained := locks.Obtain(ctx, "n", short, nil)
-	held, err := locks.Obtain(ctx, "m", time.Minute, nil)
-	if err != nil {
-		return outcome{}, err
-	}
+	held := made(locks.Obtain(ctx, "m", time.Minute, nil))
 	refreshed := held.Refresh(ctx, short, nil)
-	n, err := m.have("m", 1)
+	n := m.have("m", 1)
 	there := "there"
 	if n == 0 {
 		there = "gone"
@@ -391,5 +332,5 @@ func shortTTL(ctx context.Context, m *masters, s subject) (outcome, error) {
 	return outcome{
 		fmt.Sprintf("Obtain: %s; Refresh: %s, and the key is %s then", brief(obtained), brief(refreshed), there),
 		obtained != nil && refreshed != nil && n == 1,
-	}, err
+	}
 }
