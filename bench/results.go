@@ -41,12 +41,8 @@ type columns struct {
 	N       []int
 	Lock    []string
 	Masters []int
-	Figures map[string][]*value
+	Figures map[string][]*json.Number
 }
-
-type value float64
-
-func (v value) MarshalJSON() ([]byte, error) { return []byte(exact(float64(v))), nil }
 
 // exact shows so many digits that what tables show of them is not rounded twice.
 func exact(v float64) string {
@@ -57,14 +53,15 @@ func exact(v float64) string {
 }
 
 func (all rows) MarshalJSON() ([]byte, error) {
-	c := columns{Figures: map[string][]*value{}}
+	c := columns{Figures: map[string][]*json.Number{}}
 	for i, r := range all {
 		c.N, c.Lock, c.Masters = append(c.N, r.n), append(c.Lock, r.lock), append(c.Masters, r.masters)
 		for name, v := range r.figures {
 			if c.Figures[name] == nil {
-				c.Figures[name] = make([]*value, len(all))
+				c.Figures[name] = make([]*json.Number, len(all))
 			}
-			c.Figures[name][i] = (*value)(&v)
+			number := json.Number(exact(v))
+			c.Figures[name][i] = &number
 		}
 	}
 	return json.Marshal(c)
@@ -85,7 +82,7 @@ func (all *rows) UnmarshalJSON(text []byte) error {
 		}
 		for i, v := range values {
 			if v != nil {
-				(*all)[i].figures[name] = float64(*v)
+				(*all)[i].figures[name], _ = v.Float64() // JSON has no other numbers
 			}
 		}
 	}

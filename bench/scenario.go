@@ -65,40 +65,50 @@ var scenarios = []scenario{
 	{
 		name: "uncontended", contestants: all,
 		about: "Each goroutine locks and unlocks 64 names of its own, in turn.",
-	}, {
+	},
+	{
 		name: "lockall", goroutines: few, contestants: []contestant{redlockFenced5, redlockTen5, limitTokens, limitTen},
 		about: "Ten names in one call, against one: each goroutine locks and unlocks names of its own.",
-	}, {
+	},
+	{
 		name: "migration", goroutines: few, contestants: []contestant{redlockFenced5, redlockTwoLists}, masters: 6,
 		about:  "Two lists that share four of five masters, against the first alone.",
 		rounds: 15, // the difference is small
-	}, {
+	},
+	{
 		name: "silent", goroutines: few, contestants: quorums, afterWarmup: silence,
 		about: "One of the five masters is stopped (SIGSTOP) before the clock starts: " +
 			"it accepts bytes and never answers.",
-	}, {
+	},
+	{
 		name: "onset", goroutines: few, contestants: quorums, midway: silence,
 		about: "One of the five masters falls silent when a third of the round is over.",
-	}, {
+	},
+	{
 		name: "slow", goroutines: few, contestants: quorums, delay: oneLate,
 		about: "One of the five masters answers 50 ms late, behind a proxy; " +
 			"with all well it is behind one that does not wait.",
-	}, {
+	},
+	{
 		name: "refused", goroutines: few, contestants: quorums, refused: 2,
 		about: "Two of the five masters refuse connections.",
-	}, {
+	},
+	{
 		name: "wan10", goroutines: []int{1, 64, 256}, contestants: append([]contestant{limitTogether}, quorums[1:]...),
 		about: "All five masters are 10 ms away.",
 		delay: [5]time.Duration{far, far, far, far, far},
-	}, {
+	},
+	{
 		name: "aof-everysec", goroutines: []int{1, 64}, contestants: durable,
 		about:      "The masters write an append-only file, synced every second.",
 		serverArgs: []string{"--appendonly", "yes", "--appendfsync", "everysec"},
-	}, {
+	},
+	{
 		name: "aof-always", goroutines: []int{1, 64}, contestants: durable,
 		about:      "The masters write an append-only file and sync it before each answer.",
 		serverArgs: []string{"--appendonly", "yes", "--appendfsync", "always"},
-	}, {
+	},
+	{
 		name: "tls", goroutines: []int{1, 64, 256}, tls: true,
 		about:       "The masters and their clients speak TLS.",
 		contestants: []contestant{redlockTLS5, redlockPlainTLS5, redsyncRedigoTLS5},
@@ -107,41 +117,50 @@ var scenarios = []scenario{
 		name: "contended", goroutines: []int{2, 8, 32, 128}, measure: (*bench).contend, longer: 3,
 		about:       "Contenders, each with a client of its own, hold one name for 1 ms in turn.",
 		contestants: []contestant{redlockFenced5, redsyncRedigo5, rueidislock1, bsmGoRedis1},
-	}, {
+	},
+	{
 		name: "rw", goroutines: []int{8, 64}, contestants: []contestant{redlockReaders5, redlockFenced5}, shared: 16,
 		about: "All goroutines lock names that they share, to read in 95 of 100 cycles and to write in 5.",
-	}, {
+	},
+	{
 		name: "semaphore", goroutines: few,
 		about:       "Each goroutine takes and gives back a permit of a semaphore of its own that has eight; against a lock.",
 		contestants: []contestant{redlockFenced5, redlockPermit5, redlockLast5, redlockFind5},
-	}, {
+	},
+	{
 		name: "once", goroutines: few, contestants: []contestant{redlockFenced5, redlockOnce5, redlockDone5}, fresh: true,
 		about: "A run of a job that does nothing, each of another name, and a call that finds its job done; " +
 			"against a lock.",
-	}, {
+	},
+	{
 		name: "renewals", goroutines: []int{1000, 10000}, contestants: []contestant{redlockFenced5, redlockPlain5},
 		about:   "So many holds with a TTL of 10 s are kept and renewed, each every third of it; a cycle is a renewal.",
 		measure: (*bench).renew,
 		longer:  10,
-	}, {
+	},
+	{
 		name: crowdScenario, goroutines: []int{1, 10, 100, 1000}, contestants: []contestant{redlockFenced5},
 		about: "So many clients, each a Locker of its own in one process: at rest, with a hold each, locking, waiting; " +
 			"one of the five masters is killed and started again, then all; all want one name.",
 		measure: (*bench).crowd, // goroutines are clients
 		rounds:  1,
-	}, {
+	},
+	{
 		name: "contended-slow", goroutines: []int{8, 32}, measure: (*bench).contend, longer: 3, delay: oneLate,
 		about:       "As contended; one of the five masters answers 50 ms late.",
 		contestants: []contestant{redlockFenced5, redsyncRedigo5},
-	}, {
+	},
+	{
 		name: "contended-silent", goroutines: []int{8, 32}, measure: (*bench).contend, longer: 3, afterWarmup: silence,
 		about:       "As contended; one of the five masters is silent.",
 		contestants: []contestant{redlockFenced5, redsyncRedigo5},
-	}, {
+	},
+	{
 		name: "consensus", goroutines: []int{1, 64, 256}, contestants: beside, names: 1, longer: 2,
 		about:  "Beside consensus: each goroutine locks and unlocks a name of its own.",
 		warmup: 2 * time.Second, // ZooKeeper makes a directory for each name, and Java gets quicker
-	}, {
+	},
+	{
 		name: "consensus-contended", goroutines: []int{2, 32, 128}, measure: (*bench).contend, longer: 3,
 		about:       "Beside consensus: contenders, each with a client of its own, hold one name for 1 ms in turn.",
 		contestants: slices.Delete(slices.Clone(beside), 1, 2),
