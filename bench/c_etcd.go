@@ -19,14 +19,9 @@ import (
 // Three members of etcd, with the defaults of its own command. In memory nothing is lost by a member's death either:
 // only a machine's would lose it.
 var (
-	etcdOnDisk   = &system{name: "etcd", product: "etcd", prepare: buildEtcd, command: etcdMember, ask: askEtcd}
-	etcdInMemory = &system{
-		name: "etcd in memory", product: "etcd", dir: "/dev/shm",
-		prepare: buildEtcd, command: etcdMember, ask: askEtcd,
-	}
-
+	etcdOnDisk  = &system{name: "etcd", product: "etcd", prepare: buildEtcd, command: etcdMember, ask: askEtcd}
 	etcd3       = contestant{name: "etcd", nodes: 3, system: etcdOnDisk, open: openEtcd}
-	etcdMemory3 = contestant{name: "etcd in memory", nodes: 3, system: etcdInMemory, open: openEtcd}
+	etcdMemory3 = inMemory(etcd3)
 )
 
 // etcdBinary is built once, into a cache that outlives the bench: it takes a minute the first time.

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"sync"
 
@@ -23,6 +24,7 @@ var (
 	redlockTLS5      = ours("redlock", 5, openTLS())
 	redlockPlainTLS5 = ours("redlock plain", 5, openTLS(redlock.WithoutFencing()))
 
+	redlockTwoLists = ours("redlock, two lists", 6, openTwoLists)
 	redlockTen5     = ours("redlock"+tenNames, 5, openRedlock(tenAtOnce))
 	redlockReaders5 = ours("redlock rw", 5, openRedlock(readMostly))
 	redlockOnce5    = ours("redlock once, a run", 5, openRedlock(runs))
@@ -53,6 +55,12 @@ func openTLS(opts ...redlock.Option) opener {
 		trust := redlock.WithNodeConfig(redlock.NodeConfig{TLS: authority().ClientConfig()})
 		return openLocker("rediss://", nodes, locks, append(opts, trust))
 	}
+}
+
+// openTwoLists opens a Locker with two lists of five, which share four.
+func openTwoLists(nodes []string, goroutines int) (*client, error) {
+	replaced := urls("redis://", slices.Concat(nodes[:4], nodes[5:]))
+	return openRedlock(locks, redlock.WithNewNodes(replaced))(nodes[:5], goroutines)
 }
 
 // authority signs the masters' certificates.

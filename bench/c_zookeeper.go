@@ -22,13 +22,8 @@ var (
 		name: "ZooKeeper", product: "ZooKeeper",
 		prepare: findZooKeeper, command: zooMember, ask: askZooKeeper,
 	}
-	zooKeeperInMemory = &system{
-		name: "ZooKeeper in memory", product: "ZooKeeper", dir: "/dev/shm",
-		prepare: findZooKeeper, command: zooMember, ask: askZooKeeper,
-	}
-
 	zooKeeper3       = contestant{name: "ZooKeeper", nodes: 3, system: zooKeeper, open: openZooKeeper}
-	zooKeeperMemory3 = contestant{name: "ZooKeeper in memory", nodes: 3, system: zooKeeperInMemory, open: openZooKeeper}
+	zooKeeperMemory3 = inMemory(zooKeeper3)
 )
 
 // zooJar names its dependencies.

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -24,24 +23,14 @@ type contender struct {
 
 // contend lets contenders take one name in turn.
 func (b *bench) contend(sc scenario, c contestant, contenders int, duration time.Duration) ([]sample, error) {
-	nodes, err := b.nodesFor(c)
+	clients, workers, err := b.open(c, contenders, 1)
 	if err != nil {
 		return nil, err
 	}
-	runtime.GC()
 	defer b.cluster.heal()
 	all := make([]*contender, contenders)
-	var clients []*client
-	for i := range all {
-		cl, err := c.open(nodes, 1)
-		if err != nil {
-			return nil, err
-		}
-		clients = append(clients, cl)
-		all[i] = &contender{}
-		if all[i].w, err = cl.worker(); err != nil {
-			return nil, err
-		}
+	for i, w := range workers {
+		all[i] = &contender{w: w}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()

@@ -1,8 +1,6 @@
 package main
 
-import (
-	"fmt"
-)
+import "fmt"
 
 // What a master would need for more than was measured: the cost of one client, hold, waiter or cycle in the largest
 // crowd, multiplied.
@@ -14,7 +12,7 @@ type perThousand struct {
 }
 
 // perThousand works out the costs from the largest crowd.
-func (r *results) perThousand() []perThousand {
+func (r results) perThousand() []perThousand {
 	sizes := r.crowds()
 	if len(sizes) == 0 {
 		return nil
@@ -55,7 +53,7 @@ func (r *results) perThousand() []perThousand {
 }
 
 // costs is the table of what a thousand of each cost. What may be lost in the noise is nothing where it is less.
-func (r *results) costs() string {
+func (r results) costs() string {
 	var rows [][]string
 	for _, p := range r.perThousand() {
 		shown := func(name string, unit float64) string { return number(max(p.cost[name]/unit, 0)) }
@@ -70,7 +68,7 @@ func (r *results) costs() string {
 }
 
 // limits says how many of each take half of a master's core, alone.
-func (r *results) limits() string {
+func (r results) limits() string {
 	var rows [][]string
 	for _, p := range r.perThousand() {
 		if share := p.cost[masterShare]; share > 0 {

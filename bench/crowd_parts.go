@@ -18,20 +18,14 @@ func (g *gathering) holds() error {
 	if err != nil {
 		return err
 	}
-	holding, err := g.watch(g.load, g.renewed)
+	// Of one master, on the mean.
+	renewed := func() int { return renewals(g.cluster.servers) / len(g.cluster.servers) }
+	holding, err := g.watch(g.load, renewed)
 	g.show(allHold, holding)
 	err = errors.Join(err, g.comeback(holds))
 	// Of those that are lost, this says so once more.
 	_ = together(len(holds), func(i int) error { return holds[i].Unlock() })
 	return errors.Join(err, g.rush())
-}
-
-// renewed counts what one master, on the mean, has extended.
-func (g *gathering) renewed() (n int) {
-	for _, s := range g.cluster.servers {
-		n += s.commands()["pexpire"]
-	}
-	return n / len(g.cluster.servers)
 }
 
 // takeHolds takes a hold for each client. They are spread over the time between two renewals, as if they had come one

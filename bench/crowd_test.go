@@ -25,12 +25,12 @@ func TestACrowdIsMeasured(t *testing.T) {
 		idle: 200 * time.Millisecond, load: 200 * time.Millisecond, deadline: time.Minute, rate: 100,
 		patience: 5 * time.Second,
 	}}
-	_, rows, err := b.run(sc[0])
+	one, err := b.run(sc[0])
 	if err != nil {
 		t.Fatal(err)
 	}
 	shown := map[string]map[string]float64{}
-	for _, r := range rows {
+	for _, r := range one.Rows {
 		if len(r.samples) != 1 || r.n != 2 {
 			t.Errorf("%s: got %d samples of %d clients, want one of two", r.lock, len(r.samples), r.n)
 		}
@@ -68,8 +68,7 @@ func TestACrowdIsMeasured(t *testing.T) {
 	want(oneName, failures, 0)
 	atLeast(masterReturns, "calls", 1)
 	// All that the page shows is there.
-	r := &results{}
-	r.put(newRun(crowdScenario, 1, 0), rows)
+	r := results{crowdScenario: one}
 	for name, write := range pages["scale.md"] {
 		if text := write(r); text == "" || strings.Contains(text, "|  |") {
 			t.Errorf("%s: a figure is missing:\n%s", name, text)
@@ -79,7 +78,7 @@ func TestACrowdIsMeasured(t *testing.T) {
 
 // A master that died in one part is named by the next, which does not measure the four others.
 func TestAPartOfACrowdNeedsAllMasters(t *testing.T) {
-	servers, err := startServers(redisserver.Config{})
+	servers, err := startServers(5, redisserver.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,9 +94,9 @@ func TestAPartOfACrowdNeedsAllMasters(t *testing.T) {
 
 // Costs are those of the largest crowd, less what its clients cost at rest, and at rest less an empty master's.
 func TestWhatAThousandCost(t *testing.T) {
-	r := &results{}
+	one := &outcome{}
 	add := func(n int, state string, master, memory, connected, happened float64) {
-		r.rows = append(r.rows, &row{scenario: crowdScenario, n: n, lock: state, figures: map[string]float64{
+		one.Rows = append(one.Rows, &row{n: n, lock: state, figures: map[string]float64{
 			masterShare: master, usedMemory: memory, connections: connected, events: happened,
 		}})
 	}
@@ -108,7 +107,7 @@ func TestWhatAThousandCost(t *testing.T) {
 	add(500, allHold, 5, 200, 500, 0)
 	add(500, allCycle, 4, 400, 500, 200)
 	got := map[string]map[string]float64{}
-	for _, p := range r.perThousand() {
+	for _, p := range (results{crowdScenario: one}).perThousand() {
 		got[p.what] = p.cost
 	}
 	for what, want := range map[string][3]float64{ // of the master, memory, connections

@@ -20,6 +20,7 @@ const (
 	longest   = "max µs"
 	clientCPU = "client CPU µs" // a cycle
 	serverCPU = "server CPU µs" // a cycle, of all five
+	allCPU    = "CPU µs"        // a cycle
 	orphans   = "orphans"
 	failed    = "errors"
 	hung      = "hung"
@@ -34,20 +35,8 @@ const (
 	p99ToRedsync  = "p99 ÷ redsync+redigo"
 	p99ToWell     = "p99 ÷ all masters well"
 	p99ToLock     = "p99 ÷ redlock"
+	cpuToLock     = "CPU ÷ redlock"
 )
-
-// figures are all of them, in the order of the columns: those of cycles, of contention and holds, ratios, those of
-// crowds, and those of all.
-var figures = []string{
-	rate, without, "acquire p50 µs", "p50 µs", p99, "p99.9 µs", longest, "allocs", "bytes", clientCPU, serverCPU,
-	"p99 in turns", "others p99", "gap p50 µs", "gap p99 µs", "fewest", "most", "Jain", "requests/node", "commands/node",
-	"least validity ms", lost, updates, pauses, rejected, overwrote,
-	rateToRedsync, rateToQuorum, rateToSingle, rateToLimit, rateToLock, rateToOne, p99ToRedsync, p99ToWell, p99ToLock,
-	served, took, failures, guarded, made, memoryOfEach, goroutinesOfEach,
-	clientShare, masterShare, busiestShare, events, commands, "in KiB/s", "out KiB/s", usedMemory, connections,
-	"calls", "before ms", "worst ms",
-	"overlaps", orphans, failed, hung,
-}
 
 // Of these the least and the most of the rounds are kept, too.
 var spreads = []string{rate, p99, rateToRedsync, rateToQuorum, rateToLock, p99ToWell, p99ToLock}
@@ -77,11 +66,10 @@ func median(v []float64) float64 {
 // A row is what all rounds of a contestant with one number of goroutines came to. Where a figure has a spread, its
 // least and its most have names of their own.
 type row struct {
-	scenario string
-	n        int    // goroutines, contenders, holds or clients
-	lock     string // the contestant; of a crowd, what it did
-	masters  int
-	figures  map[string]float64
+	n       int    // goroutines, contenders, holds or clients
+	lock    string // the contestant; of a crowd, what it did
+	masters int
+	figures map[string]float64
 
 	samples []sample // unless it was read from a file
 }
@@ -92,26 +80,23 @@ func mostOf(name string) string  { return name + " most" }
 // condense makes a row's figures of its samples.
 func (r *row) condense() {
 	r.figures = map[string]float64{}
-	for _, name := range figures {
-		var values []float64
-		for _, s := range r.samples {
-			if v, ok := s.figures[name]; ok {
-				values = append(values, v)
-			}
+	values := map[string][]float64{}
+	for _, s := range r.samples {
+		for name, v := range s.figures {
+			values[name] = append(values[name], v)
 		}
-		r.set(name, values)
+	}
+	for name, all := range values {
+		r.set(name, all)
 	}
 }
 
 func (r *row) set(name string, values []float64) {
-	if len(values) == 0 {
-		return
+	of := rounds[name]
+	if of == nil {
+		of = median
 	}
-	if of := rounds[name]; of != nil {
-		r.figures[name] = of(values)
-	} else {
-		r.figures[name] = median(values)
-	}
+	r.figures[name] = of(values)
 	if slices.Contains(spreads, name) {
 		r.figures[leastOf(name)], r.figures[mostOf(name)] = least(values), most(values)
 	}
@@ -138,6 +123,7 @@ var references = []struct {
 		return strings.HasPrefix(to.lock, "limit") && hasTen(r) == hasTen(to)
 	}},
 	{rateToLock, rate, "semaphore once rw consensus consensus-contended", isRedlock},
+	{cpuToLock, allCPU, "migration", isRedlock},
 	{p99ToLock, p99, "consensus consensus-contended", isRedlock},
 	{rateToOne, rate, "lockall", func(r, to *row) bool { return to.lock+tenNames == r.lock }},
 	{p99ToRedsync, p99, "contended", isRedsync},
@@ -151,10 +137,10 @@ func isRedlock(_, to *row) bool { return to.lock == redlockFenced5.name }
 func hasTen(r *row) bool        { return strings.HasSuffix(r.lock, tenNames) }
 
 // compare adds the ratios to the rows of a scenario. They are those within each round: both had the same weather.
-func compare(rows []*row) {
+func compare(scenario string, rows []*row) {
 	for _, r := range rows {
 		for _, ref := range references {
-			if ref.in != "" && !slices.Contains(strings.Fields(ref.in), r.scenario) {
+			if ref.in != "" && !slices.Contains(strings.Fields(ref.in), scenario) {
 				continue
 			}
 			var to *row
@@ -173,7 +159,9 @@ func compare(rows []*row) {
 					ratios = append(ratios, v/base)
 				}
 			}
-			r.set(ref.name, ratios)
+			if len(ratios) > 0 {
+				r.set(ref.name, ratios)
+			}
 		}
 	}
 }

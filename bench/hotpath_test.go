@@ -27,18 +27,36 @@ func BenchmarkAgain(b *testing.B) {
 
 func benchmarkCycle(b *testing.B, each int, counts []int, contestants ...contestant) {
 	b.Helper()
-	servers := cases.Must(startServers(redisserver.Config{}))(b)
+	servers := cases.Must(startServers(5, redisserver.Config{}))(b)
 	defer stopServers(servers)
 	for _, c := range contestants {
 		for _, goroutines := range counts {
 			b.Run(fmt.Sprintf("lock=%s/goroutines=%d", c.name, goroutines), func(b *testing.B) {
 				cl := cases.Must(c.open(addrs(servers)[:c.nodes], goroutines))(b)
 				defer cl.close()
-				crew := newCrew(b, cl, goroutines, each)
+				workers := cases.Must(cl.workers(goroutines))(b)
+				names := namesFor(namePrefix, goroutines, each)
+				var left atomic.Int64
+				left.Store(int64(b.N))
+				var group sync.WaitGroup
 				b.ReportAllocs()
 				b.ResetTimer()
 				before := snapshot(servers)
-				crew.cycle(b, b.N)
+				for g, w := range workers {
+					group.Go(func() {
+						for i := 0; left.Add(-1) >= 0; i++ {
+							err := w.lock(context.Background(), names[g][i%each])
+							if err == nil {
+								err = w.unlock(context.Background())
+							}
+							if err != nil {
+								b.Error(err)
+								return
+							}
+						}
+					})
+				}
+				group.Wait()
 				after := snapshot(servers)
 				b.StopTimer()
 				b.ReportMetric(us(after.since(before))/float64(b.N), "server-µs/op")
@@ -46,40 +64,4 @@ func benchmarkCycle(b *testing.B, each int, counts []int, contestants ...contest
 			})
 		}
 	}
-}
-
-// A crew is goroutines that share a client, each with names of its own.
-type crew struct {
-	workers []worker
-	names   [][]string
-}
-
-func newCrew(b *testing.B, cl *client, goroutines, each int) crew {
-	b.Helper()
-	workers := cases.Must(cl.workers(goroutines))(b)
-	return crew{workers, namesFor(namePrefix, goroutines, each)}
-}
-
-// cycle locks and unlocks n times in all.
-func (c crew) cycle(b *testing.B, n int) {
-	b.Helper()
-	var left atomic.Int64
-	left.Store(int64(n))
-	var group sync.WaitGroup
-	for g, w := range c.workers {
-		group.Go(func() {
-			ctx := context.Background()
-			for i := 0; left.Add(-1) >= 0; i++ {
-				err := w.lock(ctx, c.names[g][i%len(c.names[g])])
-				if err == nil {
-					err = w.unlock(ctx)
-				}
-				if err != nil {
-					b.Error(err)
-					return
-				}
-			}
-		})
-	}
-	group.Wait()
 }

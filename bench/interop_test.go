@@ -19,7 +19,7 @@ import (
 // The lock key is what the Redis documentation describes, so redsync and redlock
 // exclude each other on the same name, in both directions and both modes.
 func TestRedsyncAndRedlockExcludeEachOther(t *testing.T) {
-	servers := cases.Must(startServers(redisserver.Config{}))(t)
+	servers := cases.Must(startServers(5, redisserver.Config{}))(t)
 	defer stopServers(servers)
 	var urls []string
 	var pools []rsredis.Pool

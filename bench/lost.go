@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -169,9 +170,9 @@ func torment(told editing, processes int, duration time.Duration) (map[string]fl
 // An editorProcess is this binary again. It ends when its input does.
 type editorProcess struct {
 	process.Process
-	in, out *os.File
-	done    chan struct{} // closed when its output has ended
-	total   *tally        // what it said at the end
+	in    io.Closer
+	done  chan struct{} // closed when its output has ended
+	total *tally        // what it said at the end
 }
 
 const editorEnv = "REDLOCK_BENCH_EDITOR" // editing, in JSON
@@ -188,23 +189,21 @@ func startEditor(told editing, log string, reads chan<- *editorProcess) (*editor
 	cmd := exec.Command(self)
 	cmd.Env = append(os.Environ(), editorEnv+"="+string(text))
 	p := &editorProcess{done: make(chan struct{})}
-	stdin, in, err := os.Pipe()
+	if p.in, err = cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	out, said, err := os.Pipe()
 	if err != nil {
 		return nil, err
 	}
-	defer stdin.Close()
-	out, said, err := os.Pipe()
-	if err != nil {
-		return nil, errors.Join(err, in.Close())
-	}
 	defer said.Close()
-	p.in, p.out = in, out
-	cmd.Stdin, cmd.ExtraFiles = stdin, []*os.File{said} // its descriptor 3
+	cmd.ExtraFiles = []*os.File{said} // its descriptor 3
 	if err := p.Start(cmd, log); err != nil {
-		return nil, errors.Join(err, in.Close(), out.Close())
+		return nil, errors.Join(err, out.Close())
 	}
 	go func() {
 		defer close(p.done)
+		defer out.Close()
 		for lines := bufio.NewScanner(out); lines.Scan(); {
 			if lines.Text() != hasRead {
 				p.total = &tally{}
@@ -240,7 +239,6 @@ func (p *editorProcess) kill() {
 	_ = p.in.Close()
 	_ = p.Kill(context.Background())
 	<-p.done
-	_ = p.out.Close()
 }
 
 // asEditor is the main function of such a process. In another it does nothing.

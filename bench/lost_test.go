@@ -16,12 +16,12 @@ func TestNoUpdateIsLostWhereTheStoreChecksTokens(t *testing.T) {
 	sc := cases.Must(choose("lost-updates", "redlock,SET NX"))(t)[0]
 	sc.longer, sc.rounds = 1, 1
 	b := &bench{editTTL: 300 * time.Millisecond, length: 3 * time.Second}
-	_, rows, err := b.run(sc)
+	one, err := b.run(sc)
 	if err != nil {
 		t.Fatal(err)
 	}
-	cases.Equals(t, len(rows), 3, "contestants")
-	for _, r := range rows {
+	cases.Equals(t, len(one.Rows), 3, "contestants")
+	for _, r := range one.Rows {
 		t.Log(r.lock, r.figures)
 		if r.figures[updates]+r.figures[rejected] == 0 || r.figures[pauses] == 0 {
 			t.Errorf("%s: got %v, which shows nothing", r.lock, r.figures)
@@ -51,7 +51,7 @@ func TestTheJudgeOfLostUpdates(t *testing.T) {
 // An editor that writes what another has written meanwhile says so, and one whose store knows a later holder is
 // refused, at its read or at its write.
 func TestAnEditorThatIsLate(t *testing.T) {
-	servers := cases.Must(startSome(1, redisserver.Config{}))(t)
+	servers := cases.Must(startServers(1, redisserver.Config{}))(t)
 	defer stopServers(servers)
 	for name, fenced := range map[string]bool{"fenced": true, "unfenced": false} {
 		first := cases.Must(redisEditor(servers[0].Addr(), name, fenced))(t)

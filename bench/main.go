@@ -7,6 +7,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -46,9 +47,9 @@ func main() {
 			"only contestants whose name contains one of these, separated by commas; =name wants the whole name")
 		goroutinesFlag = flag.String("goroutines", "",
 			"how many goroutines, contenders, holds or clients; the default is the scenario's own, or 1,16,64,256")
-		samples = flag.String("samples", "", "write the figures of each round to this CSV file")
+		samples = flag.String("samples", "", "write the figures of each round to this JSON file")
 		publish = flag.String("publish", "", "bring this directory up to date, which is docs or like it: its "+
-			"benchmarks/*.csv by the scenarios that were measured, then tables in pages by all of its CSV files")
+			"benchmarks/results.json by the scenarios that were measured, then tables in pages by all of it")
 		list = flag.Bool("list", false, "list the scenarios")
 	)
 	flag.DurationVar(&b.length, "duration", time.Second, "length of a round")
@@ -66,7 +67,7 @@ func main() {
 	fatal(err)
 	measured := b.measure(chosen)
 	if *samples != "" {
-		fatal(writeCSV(*samples, measured.samples()))
+		fatal(measured.samples().write(*samples))
 	}
 	if *publish != "" {
 		fatal(measured.publish(*publish))
@@ -85,31 +86,45 @@ func asChild() bool {
 }
 
 // measure runs the scenarios and prints their tables as soon as they are complete.
-func (b *bench) measure(chosen []scenario) *results {
+func (b *bench) measure(chosen []scenario) results {
 	raiseFileLimit()
 	if info, err := os.Stderr.Stat(); err == nil {
 		b.terminal = info.Mode()&os.ModeCharDevice != 0
 	}
-	measured := &results{}
+	measured := results{}
 	for _, sc := range chosen {
-		one, rows, err := b.run(sc)
+		one, err := b.run(sc)
 		fatal(err)
-		measured.put(one, rows)
+		measured[sc.name] = one
 		fmt.Printf("\n%s: %s %s\n", sc.name, sc.about, one)
-		show(rows)
+		one.Rows.show()
 	}
 	return measured
 }
 
 // show prints rows, and an example of each contestant's errors.
-func show(rows []*row) {
+func (all rows) show() {
+	named := map[string]float64{}
+	for _, r := range all {
+		maps.Copy(named, r.figures)
+	}
+	columns := slices.Sorted(maps.Keys(named))
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
-	for _, line := range linesOf(rows) {
-		fmt.Fprintln(w, strings.Join(line[1:], "\t")+"\t")
+	fmt.Fprintln(w, "n\tlock\tmasters\t"+strings.Join(columns, "\t")+"\t")
+	for _, r := range all {
+		fmt.Fprintf(w, "%d\t%s\t%d\t", r.n, r.lock, r.masters)
+		for _, name := range columns {
+			text := ""
+			if v, ok := r.figures[name]; ok {
+				text = exact(v)
+			}
+			fmt.Fprint(w, text+"\t")
+		}
+		fmt.Fprintln(w)
 	}
 	fatal(w.Flush())
 	said := map[string]bool{}
-	for _, r := range rows {
+	for _, r := range all {
 		for _, s := range r.samples {
 			if s.example != nil && !said[r.lock] {
 				said[r.lock] = true
@@ -120,9 +135,9 @@ func show(rows []*row) {
 }
 
 // run lets all contestants take turns: what disturbs the machine disturbs them alike.
-func (b *bench) run(sc scenario) (one run, rows []*row, err error) {
+func (b *bench) run(sc scenario) (one *outcome, err error) {
 	if b.cluster, err = newCluster(sc); err != nil {
-		return one, nil, err
+		return nil, err
 	}
 	defer b.cluster.stop()
 	measure := sc.measure
@@ -131,8 +146,8 @@ func (b *bench) run(sc scenario) (one run, rows []*row, err error) {
 	}
 	length := b.length * time.Duration(max(1, sc.longer))
 	rounds := cmp.Or(b.rounds, sc.rounds, 5)
-	one = newRun(sc.name, rounds, length)
-	one["machine"] += b.cluster.versions()
+	one = newOutcome(rounds, length)
+	one.Machine += b.cluster.versions()
 	counts := [][]int{b.counts, sc.goroutines, {1, 16, 64, 256}}
 	for _, n := range counts[slices.IndexFunc(counts, func(n []int) bool { return n != nil })] {
 		of := map[string]*row{}
@@ -145,17 +160,17 @@ func (b *bench) run(sc scenario) (one run, rows []*row, err error) {
 				}
 				b.progress("%s, %d goroutines, round %d of %d: %s", sc.name, n, round+1, rounds, c.name)
 				if err := errors.Join(b.cluster.check(), b.cluster.prepare(c)); err != nil {
-					return one, nil, err
+					return nil, err
 				}
 				shown, err := measure(b, sc, c, n, length)
 				if err != nil {
-					return one, nil, err
+					return nil, err
 				}
 				for _, s := range shown {
 					r := of[s.who]
 					if r == nil {
-						r = &row{scenario: sc.name, n: n, lock: s.who, masters: sc.nodes(s.who, c)}
-						of[s.who], rows = r, append(rows, r)
+						r = &row{n: n, lock: s.who, masters: sc.nodes(s.who, c)}
+						of[s.who], one.Rows = r, append(one.Rows, r)
 					}
 					r.samples = append(r.samples, s)
 				}
@@ -163,11 +178,11 @@ func (b *bench) run(sc scenario) (one run, rows []*row, err error) {
 		}
 	}
 	b.progress("")
-	for _, r := range rows {
+	for _, r := range one.Rows {
 		r.condense()
 	}
-	compare(rows)
-	return one, rows, nil
+	compare(sc.name, one.Rows)
+	return one, nil
 }
 
 // progress overwrites one line of a terminal.
@@ -220,20 +235,17 @@ func numbers(list string) (n []int, err error) {
 }
 
 // publish puts what was measured into a directory of pages, and makes its tables of all that is known there.
-func (r *results) publish(docs string) error {
-	dir := filepath.Join(docs, "benchmarks")
-	all, err := load(dir)
+func (r results) publish(docs string) error {
+	file := filepath.Join(docs, "benchmarks", "results.json")
+	all, err := load(file)
 	if err != nil {
 		return err
 	}
-	for _, one := range r.runs {
-		rows := slices.DeleteFunc(slices.Clone(r.rows), func(r *row) bool { return r.scenario != one["scenario"] })
-		all.put(one, rows)
-	}
-	if err := all.write(dir); err != nil {
+	maps.Copy(all, r)
+	if err := all.write(file); err != nil {
 		return err
 	}
-	if all, err = load(dir); err != nil { // what is shown is what stands there
+	if all, err = load(file); err != nil { // what is shown is what stands there
 		return err
 	}
 	return all.update(docs)

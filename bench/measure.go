@@ -12,11 +12,6 @@ import (
 
 // round lets one contestant work with one number of goroutines, once.
 func (b *bench) round(sc scenario, c contestant, goroutines int, duration time.Duration) ([]sample, error) {
-	nodes, err := b.nodesFor(c)
-	if err != nil {
-		return nil, err
-	}
-	runtime.GC()
 	if c.spared {
 		sc.afterWarmup, sc.midway = nil, nil
 	}
@@ -34,31 +29,13 @@ func (b *bench) round(sc scenario, c contestant, goroutines int, duration time.D
 	if sc.apart {
 		open, each = goroutines, 1
 	}
-	var clients []*client
-	var workers []worker
-	failed := func(err error) ([]sample, error) {
-		for _, cl := range clients {
-			cl.close()
-		}
-		return nil, fmt.Errorf("%s: %w", c.name, err)
+	clients, workers, err := b.open(c, open, each)
+	if err != nil {
+		return nil, err
 	}
-	for range open {
-		cl, err := c.open(nodes, each)
-		if err != nil {
-			return failed(err)
-		}
-		if clients = append(clients, cl); cl.run != nil {
-			continue
-		}
-		some, err := cl.workers(each)
-		workers = append(workers, some...)
-		for _, w := range some {
-			if w.close != nil {
-				defer w.close()
-			}
-		}
-		if err != nil {
-			return failed(err)
+	for _, w := range workers {
+		if w.close != nil {
+			defer w.close()
 		}
 	}
 	opened := time.Now()
@@ -101,6 +78,27 @@ func (b *bench) round(sc scenario, c contestant, goroutines int, duration time.D
 	}
 	err = b.conclude(&s, clients...)
 	return []sample{s}, err
+}
+
+// open opens so many clients of a contestant, with so many workers each: none where the client drives itself.
+func (b *bench) open(c contestant, n, each int) (clients []*client, workers []worker, err error) {
+	nodes, err := b.nodesFor(c)
+	runtime.GC()
+	for range n {
+		var cl *client
+		var some []worker
+		if err == nil {
+			cl, err = c.open(nodes, each)
+		}
+		if err == nil && cl.run == nil {
+			some, err = cl.workers(each)
+		}
+		if err != nil {
+			return nil, nil, fmt.Errorf("%s: %w", c.name, err) // which ends the bench, and with it what is open
+		}
+		clients, workers = append(clients, cl), append(workers, some...)
+	}
+	return clients, workers, nil
 }
 
 // warm lets contestants run for a while without the clock, and then does to the masters what the scenario says.

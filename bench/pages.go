@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -30,7 +29,7 @@ type column struct {
 	show func(*row) string
 }
 
-func (r *results) view(corner string, lines []line, columns ...column) string {
+func (r results) view(corner string, lines []line, columns ...column) string {
 	head := []string{corner}
 	for _, c := range columns {
 		head = append(head, c.title)
@@ -82,32 +81,36 @@ func format(text string, names ...string) func(*row) string {
 }
 
 // pages have the parts that are made here, by name.
-var pages = map[string]map[string]func(*results) string{
+var pages = map[string]map[string]func(results) string{
 	"benchmarks.md": {
-		"uncontended": (*results).uncontended, "contended": (*results).contended, "sick": (*results).sick,
-		"several": (*results).several, "consensus": (*results).consensus, "outage": (*results).outage,
-		"lost": (*results).lost,
+		"uncontended": results.uncontended, "contended": results.contended, "sick": results.sick,
+		"several": results.several, "consensus": results.consensus, "outage": results.outage, "lost": results.lost,
 	},
 	"scale.md": {
-		"machine": func(r *results) string {
-			if one := r.of(crowdScenario); one != nil {
-				return one.String() + "\n"
-			}
-			return ""
-		},
-		"clients": (*results).crowdClients, "waits": (*results).crowdWaits, "costs": (*results).costs,
-		"limits": (*results).limits,
+		"machine": results.crowdMachine, "clients": results.crowdClients, "waits": results.crowdWaits,
+		"costs": results.costs, "limits": results.limits,
 	},
 }
 
-func (r *results) uncontended() string {
-	var lines []line
-	for _, lock := range []string{
-		"limit", "redlock plain async", "redlock plain", "redlock async", "redlock", "redsync+redigo", "redsync+rueidis",
-		"redsync+rueidis fail-fast", "rueidislock", "bare SET NX", "bsm/redislock",
-	} {
-		lines = append(lines, line{lock, spot{scenario: "uncontended", lock: lock}})
+func (r results) crowdMachine() string {
+	if one := r[crowdScenario]; one != nil {
+		return one.String() + "\n"
 	}
+	return ""
+}
+
+// named makes a line for each contestant.
+func named(scenario string, n int, locks ...string) (lines []line) {
+	for _, lock := range locks {
+		lines = append(lines, line{lock, spot{scenario, lock, n}})
+	}
+	return lines
+}
+
+func (r results) uncontended() string {
+	lines := named("uncontended", 0,
+		"limit", "redlock plain async", "redlock plain", "redlock async", "redlock", "redsync+redigo", "redsync+rueidis",
+		"redsync+rueidis fail-fast", "rueidislock", "bare SET NX", "bsm/redislock")
 	at64, at256 := spot{n: 64}, spot{n: 256}
 	return r.view("", lines,
 		column{"masters", at64, func(r *row) string { return strconv.Itoa(r.masters) }},
@@ -126,7 +129,7 @@ func numbered(scenario string, counts ...int) (lines []line) {
 	return lines
 }
 
-func (r *results) contended() string {
+func (r results) contended() string {
 	lines := numbered("contended", 2, 8, 32, 128)
 	ours, theirs := spot{lock: "redlock"}, spot{lock: "redsync+redigo"}
 	turns := format("%.0f–%.0f", "fewest", "most")
@@ -139,14 +142,9 @@ func (r *results) contended() string {
 		column{"bsm/redislock, one master: wait p99 ms", spot{lock: "bsm/redislock"}, per(1000, p99)})
 }
 
-func (r *results) sick() string {
-	var lines []line
-	for _, lock := range []string{
-		"redlock, all masters well", "redlock", "redlock plain", "redsync+redigo", "redsync+go-redis",
-		"redsync+redigo fail-fast",
-	} {
-		lines = append(lines, line{lock, spot{n: 16, lock: lock}})
-	}
+func (r results) sick() string {
+	lines := named("", 16, "redlock, all masters well", "redlock", "redlock plain", "redsync+redigo", "redsync+go-redis",
+		"redsync+redigo fail-fast")
 	in := func(scenario string) spot { return spot{scenario: scenario} }
 	return r.view("", lines,
 		column{"silent: cycles/s", in("silent"), of(rate)}, column{"p99 ms", in("silent"), per(1000, p99)},
@@ -156,7 +154,7 @@ func (r *results) sick() string {
 		column{"two refused: cycles/s", in("refused"), of(rate)})
 }
 
-func (r *results) several() string {
+func (r results) several() string {
 	lines := numbered("lockall", 1, 16, 64)
 	one, ten, floor := spot{lock: "redlock"}, spot{lock: "redlock" + tenNames}, spot{lock: "limit with tokens" + tenNames}
 	cost := func(r *row) string { return number(1 / r.figures[rateToOne]) }
@@ -166,15 +164,14 @@ func (r *results) several() string {
 		column{"the floor's ten, in cycles of its one", floor, cost})
 }
 
-// in makes a line for each contestant.
 func in(scenario string, contestants []contestant) (lines []line) {
 	for _, c := range contestants {
-		lines = append(lines, line{c.name, spot{scenario: scenario, lock: c.name}})
+		lines = append(lines, named(scenario, 0, c.name)...)
 	}
 	return lines
 }
 
-func (r *results) consensus() string {
+func (r results) consensus() string {
 	at := func(n int) spot { return spot{n: n} }
 	contended := spot{scenario: "-contended", n: 32}
 	times := func(r *row) string {
@@ -191,7 +188,7 @@ func (r *results) consensus() string {
 		column{"32 contend: acquisitions/s", contended, of(rate)}, column{"wait p99 ms", contended, per(1000, p99)})
 }
 
-func (r *results) outage() string {
+func (r results) outage() string {
 	silent, killed := spot{scenario: "-silent", n: 16}, spot{scenario: "-killed", n: 16}
 	return r.view("", in("consensus", outages),
 		column{"silent: nobody acquires for ms", silent, of(without)},
@@ -200,7 +197,7 @@ func (r *results) outage() string {
 		column{"longest cycle ms", killed, per(1000, longest)})
 }
 
-func (r *results) lost() string {
+func (r results) lost() string {
 	at := spot{n: lostUpdates.goroutines[0]}
 	show := func(name string) func(*row) string { return format("%.0f", name) }
 	return r.view("", in(lostUpdates.name, lostUpdates.contestants),
@@ -209,17 +206,17 @@ func (r *results) lost() string {
 }
 
 // crowds are the sizes of those that were measured.
-func (r *results) crowds() []int {
-	sizes := map[int]bool{}
-	for _, r := range r.rows {
-		if r.scenario == crowdScenario {
-			sizes[r.n] = true
+func (r results) crowds() (sizes []int) {
+	if o := r[crowdScenario]; o != nil {
+		for _, r := range o.Rows {
+			sizes = append(sizes, r.n)
 		}
 	}
-	return slices.Sorted(maps.Keys(sizes))
+	slices.Sort(sizes)
+	return slices.Compact(sizes)
 }
 
-func (r *results) crowdClients() string {
+func (r results) crowdClients() string {
 	lines := numbered(crowdScenario, r.crowds()...)
 	rest, waited := spot{lock: atRest}, spot{lock: allWait}
 	return r.view("clients", lines,
@@ -231,7 +228,7 @@ func (r *results) crowdClients() string {
 		column{"keys left in the end", spot{lock: redlockFenced5.name}, format("%.0f", orphans)})
 }
 
-func (r *results) crowdWaits() string {
+func (r results) crowdWaits() string {
 	return r.view("clients", numbered(crowdScenario, r.crowds()...),
 		column{"all open at once: ms until each has had a lock", spot{lock: allOpen}, of(took)},
 		column{"all want one name: ms until each has had it", spot{lock: oneName}, of(took)},
@@ -242,7 +239,7 @@ func (r *results) crowdWaits() string {
 var generated = regexp.MustCompile(`(?s)(<!-- bench: ([a-z-]+) -->\n).*?(<!-- bench: end -->)`)
 
 // update brings the tables of the pages in a directory up to date, and leaves the rest of the pages as it is.
-func (r *results) update(docs string) (err error) {
+func (r results) update(docs string) (err error) {
 	for page, parts := range pages {
 		file := filepath.Join(docs, page)
 		text, bad := os.ReadFile(file)
@@ -257,18 +254,16 @@ func (r *results) update(docs string) (err error) {
 	return err
 }
 
-func (r *results) updated(text string, parts map[string]func(*results) string) (_ string, err error) {
+func (r results) updated(text string, parts map[string]func(results) string) (_ string, err error) {
 	text = generated.ReplaceAllStringFunc(text, func(part string) string {
 		m := generated.FindStringSubmatch(part)
 		write := parts[m[2]]
 		if write == nil {
 			err = fmt.Errorf("nothing is known of %q", m[2])
-			return part
-		}
-		if table := write(r); table != "" {
+		} else if table := write(r); table != "" { // else nothing of it was measured
 			return m[1] + "\n" + table + "\n" + m[3]
 		}
-		return part // nothing of it was measured
+		return part
 	})
 	return text, err
 }

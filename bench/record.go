@@ -130,6 +130,7 @@ func perCycle(cycles int, before, after usage) map[string]float64 {
 		"bytes":   float64(after.bytes-before.bytes) / n,
 		clientCPU: us(after.client-before.client) / n,
 		serverCPU: us(after.since(before)) / n,
+		allCPU:    us(after.client-before.client+after.since(before)) / n,
 	}
 }
 

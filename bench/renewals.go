@@ -2,27 +2,17 @@ package main
 
 import (
 	"context"
-	"runtime"
 	"strconv"
 	"time"
 )
 
 // renew takes so many locks, and then lets them be renewed. A cycle is a renewal.
 func (b *bench) renew(_ scenario, c contestant, holds int, duration time.Duration) ([]sample, error) {
-	nodes, err := b.nodesFor(c)
-	if err != nil {
-		return nil, err
-	}
-	runtime.GC()
-	cl, err := c.open(nodes, holds)
+	clients, workers, err := b.open(c, 1, holds)
 	if err != nil {
 		return nil, err
 	}
 	prefix := b.prefix()
-	workers, err := cl.workers(holds)
-	if err != nil {
-		return nil, err
-	}
 	// Spread over the time between two renewals of one hold: as if they had come one by one.
 	spread := func(over time.Duration, f func(i int) error) error {
 		return together(holds, func(i int) error {
@@ -36,11 +26,12 @@ func (b *bench) renew(_ scenario, c contestant, holds int, duration time.Duratio
 	}
 	time.Sleep(b.settle)
 
-	renewed := b.renewals(c)
+	nodes := b.cluster.servers[:c.nodes]
+	renewed := renewals(nodes)
 	before := snapshot(b.cluster.servers)
 	time.Sleep(duration)
 	after := snapshot(b.cluster.servers)
-	s := sample{who: c.name, figures: perCycle((b.renewals(c)-renewed)/c.nodes, before, after)}
+	s := sample{who: c.name, figures: perCycle((renewals(nodes)-renewed)/c.nodes, before, after)}
 	lost, left := 0, lockTTL
 	for _, w := range workers {
 		if held := w.hold(); held.Err() != nil {
@@ -53,13 +44,13 @@ func (b *bench) renew(_ scenario, c contestant, holds int, duration time.Duratio
 	if err := spread(time.Second, func(i int) error { return workers[i].unlock(context.Background()) }); err != nil {
 		s.figures[failed], s.example = 1, err
 	}
-	err = b.conclude(&s, cl)
+	err = b.conclude(&s, clients...)
 	return []sample{s}, err
 }
 
-// renewals counts the extensions that the contestant's nodes have carried out.
-func (b *bench) renewals(c contestant) (n int) {
-	for _, s := range b.cluster.servers[:c.nodes] {
+// renewals counts the extensions that masters have carried out.
+func renewals(servers []*server) (n int) {
+	for _, s := range servers {
 		n += s.commands()["pexpire"]
 	}
 	return n

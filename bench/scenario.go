@@ -21,6 +21,7 @@ type scenario struct {
 	about       string
 	contestants []contestant
 	goroutines  []int // nil: those of the flag
+	masters     int   // 0: five
 	measure     measurement
 	longer      int  // rounds are so many times as long; 0: not
 	rounds      int  // 0: those of the flag
@@ -53,187 +54,134 @@ var quorums = []contestant{
 	healthy(redlockFenced5), redlockFenced5, redlockPlain5, redsyncRedigo5, redsyncGoRedis5, redsyncFailFast5,
 }
 
+var durable = []contestant{redlockFenced5, redlockPlain5, redsyncRedigo5, bsmGoRedis1}
+
+var (
+	few     = []int{1, 16, 64}
+	oneLate = [5]time.Duration{4: 50 * time.Millisecond}
+)
+
 var scenarios = []scenario{
 	{
-		name:        "uncontended",
-		about:       "Each goroutine locks and unlocks 64 names of its own, in turn.",
-		contestants: all,
+		name: "uncontended", contestants: all,
+		about: "Each goroutine locks and unlocks 64 names of its own, in turn.",
 	},
 	{
-		name:        "lockall",
-		about:       "Ten names in one call, against one: each goroutine locks and unlocks names of its own.",
-		contestants: []contestant{redlockFenced5, redlockTen5, limitTokens, limitTen},
-		goroutines:  []int{1, 16, 64},
+		name: "lockall", goroutines: few, contestants: []contestant{redlockFenced5, redlockTen5, limitTokens, limitTen},
+		about: "Ten names in one call, against one: each goroutine locks and unlocks names of its own.",
 	},
 	{
-		name: "silent",
+		name: "migration", goroutines: few, contestants: []contestant{redlockFenced5, redlockTwoLists}, masters: 6,
+		about:  "Two lists that share four of five masters, against the first alone.",
+		rounds: 15, // the difference is small
+	},
+	{
+		name: "silent", goroutines: few, contestants: quorums, afterWarmup: silence,
 		about: "One of the five masters is stopped (SIGSTOP) before the clock starts: " +
 			"it accepts bytes and never answers.",
-		contestants: quorums,
-		goroutines:  []int{1, 16, 64},
-		afterWarmup: func(c *cluster) { c.servers[4].pause() },
 	},
 	{
-		name:        "onset",
-		about:       "One of the five masters falls silent when a third of the round is over.",
-		contestants: quorums,
-		goroutines:  []int{1, 16, 64},
-		midway:      func(c *cluster) { c.servers[4].pause() },
+		name: "onset", goroutines: few, contestants: quorums, midway: silence,
+		about: "One of the five masters falls silent when a third of the round is over.",
 	},
 	{
-		name: "slow",
+		name: "slow", goroutines: few, contestants: quorums, delay: oneLate,
 		about: "One of the five masters answers 50 ms late, behind a proxy; " +
 			"with all well it is behind one that does not wait.",
-		contestants: quorums,
-		goroutines:  []int{1, 16, 64},
-		delay:       [5]time.Duration{4: 50 * time.Millisecond},
 	},
 	{
-		name:        "refused",
-		about:       "Two of the five masters refuse connections.",
-		contestants: quorums,
-		goroutines:  []int{1, 16, 64},
-		refused:     2,
+		name: "refused", goroutines: few, contestants: quorums, refused: 2,
+		about: "Two of the five masters refuse connections.",
 	},
 	{
-		name:        "wan10",
-		about:       "All five masters are 10 ms away.",
-		contestants: append([]contestant{limitTogether}, quorums[1:]...),
-		goroutines:  []int{1, 64, 256},
-		delay:       [5]time.Duration{far, far, far, far, far},
+		name: "wan10", goroutines: []int{1, 64, 256}, contestants: append([]contestant{limitTogether}, quorums[1:]...),
+		about: "All five masters are 10 ms away.",
+		delay: [5]time.Duration{far, far, far, far, far},
 	},
 	{
-		name:        "aof-everysec",
-		about:       "The masters write an append-only file, synced every second.",
-		contestants: []contestant{redlockFenced5, redlockPlain5, redsyncRedigo5, bsmGoRedis1},
-		goroutines:  []int{1, 64},
-		serverArgs:  []string{"--appendonly", "yes", "--appendfsync", "everysec"},
+		name: "aof-everysec", goroutines: []int{1, 64}, contestants: durable,
+		about:      "The masters write an append-only file, synced every second.",
+		serverArgs: []string{"--appendonly", "yes", "--appendfsync", "everysec"},
 	},
 	{
-		name:        "aof-always",
-		about:       "The masters write an append-only file and sync it before each answer.",
-		contestants: []contestant{redlockFenced5, redlockPlain5, redsyncRedigo5, bsmGoRedis1},
-		goroutines:  []int{1, 64},
-		serverArgs:  []string{"--appendonly", "yes", "--appendfsync", "always"},
+		name: "aof-always", goroutines: []int{1, 64}, contestants: durable,
+		about:      "The masters write an append-only file and sync it before each answer.",
+		serverArgs: []string{"--appendonly", "yes", "--appendfsync", "always"},
 	},
 	{
-		name:        "tls",
+		name: "tls", goroutines: []int{1, 64, 256}, tls: true,
 		about:       "The masters and their clients speak TLS.",
 		contestants: []contestant{redlockTLS5, redlockPlainTLS5, redsyncRedigoTLS5},
-		goroutines:  []int{1, 64, 256},
-		tls:         true,
 	},
 	{
-		name:        "contended",
+		name: "contended", goroutines: []int{2, 8, 32, 128}, measure: (*bench).contend, longer: 3,
 		about:       "Contenders, each with a client of its own, hold one name for 1 ms in turn.",
 		contestants: []contestant{redlockFenced5, redsyncRedigo5, rueidislock1, bsmGoRedis1},
-		goroutines:  []int{2, 8, 32, 128},
-		measure:     (*bench).contend, // goroutines are contenders
-		longer:      3,
 	},
 	{
-		name:        "rw",
-		about:       "All goroutines lock names that they share, to read in 95 of 100 cycles and to write in 5.",
-		contestants: []contestant{redlockReaders5, redlockFenced5},
-		goroutines:  []int{8, 64},
-		shared:      16,
+		name: "rw", goroutines: []int{8, 64}, contestants: []contestant{redlockReaders5, redlockFenced5}, shared: 16,
+		about: "All goroutines lock names that they share, to read in 95 of 100 cycles and to write in 5.",
 	},
 	{
-		name:        "semaphore",
+		name: "semaphore", goroutines: few,
 		about:       "Each goroutine takes and gives back a permit of a semaphore of its own that has eight; against a lock.",
 		contestants: []contestant{redlockFenced5, redlockPermit5, redlockLast5, redlockFind5},
-		goroutines:  []int{1, 16, 64},
 	},
 	{
-		name: "once",
+		name: "once", goroutines: few, contestants: []contestant{redlockFenced5, redlockOnce5, redlockDone5}, fresh: true,
 		about: "A run of a job that does nothing, each of another name, and a call that finds its job done; " +
 			"against a lock.",
-		contestants: []contestant{redlockFenced5, redlockOnce5, redlockDone5},
-		goroutines:  []int{1, 16, 64},
-		fresh:       true,
 	},
 	{
-		name:        "renewals",
-		about:       "So many holds with a TTL of 10 s are kept and renewed, each every third of it; a cycle is a renewal.",
-		contestants: []contestant{redlockFenced5, redlockPlain5},
-		goroutines:  []int{1000, 10000},
-		measure:     (*bench).renew,
-		longer:      10,
+		name: "renewals", goroutines: []int{1000, 10000}, contestants: []contestant{redlockFenced5, redlockPlain5},
+		about:   "So many holds with a TTL of 10 s are kept and renewed, each every third of it; a cycle is a renewal.",
+		measure: (*bench).renew,
+		longer:  10,
 	},
 	{
-		name: "crowd",
+		name: crowdScenario, goroutines: []int{1, 10, 100, 1000}, contestants: []contestant{redlockFenced5},
 		about: "So many clients, each a Locker of its own in one process: at rest, with a hold each, locking, waiting; " +
 			"one of the five masters is killed and started again, then all; all want one name.",
-		contestants: []contestant{redlockFenced5},
-		goroutines:  []int{1, 10, 100, 1000},
-		measure:     (*bench).crowd, // goroutines are clients
-		rounds:      1,
+		measure: (*bench).crowd, // goroutines are clients
+		rounds:  1,
 	},
 	{
-		name:        "contended-slow",
+		name: "contended-slow", goroutines: []int{8, 32}, measure: (*bench).contend, longer: 3, delay: oneLate,
 		about:       "As contended; one of the five masters answers 50 ms late.",
 		contestants: []contestant{redlockFenced5, redsyncRedigo5},
-		goroutines:  []int{8, 32},
-		measure:     (*bench).contend, // goroutines are contenders
-		longer:      3,
-		delay:       [5]time.Duration{4: 50 * time.Millisecond},
 	},
 	{
-		name:        "contended-silent",
+		name: "contended-silent", goroutines: []int{8, 32}, measure: (*bench).contend, longer: 3, afterWarmup: silence,
 		about:       "As contended; one of the five masters is silent.",
 		contestants: []contestant{redlockFenced5, redsyncRedigo5},
-		goroutines:  []int{8, 32},
-		measure:     (*bench).contend, // goroutines are contenders
-		longer:      3,
-		afterWarmup: func(c *cluster) { c.servers[4].pause() },
 	},
 	{
-		name:        "consensus",
-		about:       "Beside consensus: each goroutine locks and unlocks a name of its own.",
-		contestants: beside,
-		goroutines:  []int{1, 64, 256},
-		names:       1,
-		warmup:      2 * time.Second, // ZooKeeper makes a directory for each name, and Java gets quicker
-		longer:      2,
+		name: "consensus", goroutines: []int{1, 64, 256}, contestants: beside, names: 1, longer: 2,
+		about:  "Beside consensus: each goroutine locks and unlocks a name of its own.",
+		warmup: 2 * time.Second, // ZooKeeper makes a directory for each name, and Java gets quicker
 	},
 	{
-		name:        "consensus-contended",
+		name: "consensus-contended", goroutines: []int{2, 32, 128}, measure: (*bench).contend, longer: 3,
 		about:       "Beside consensus: contenders, each with a client of its own, hold one name for 1 ms in turn.",
 		contestants: slices.Delete(slices.Clone(beside), 1, 2),
-		goroutines:  []int{2, 32, 128},
-		measure:     (*bench).contend, // goroutines are contenders
-		longer:      3,
 		warmup:      2 * time.Second,
 	},
-	{
-		name: "consensus-silent",
-		about: "Beside consensus: clients with one goroutine each; when a third of the round is over one node is " +
-			"stopped (SIGSTOP).",
-		contestants: outages,
-		goroutines:  []int{16},
-		names:       1,
-		warmup:      2 * time.Second,
-		longer:      30,
-		rounds:      3,
-		gaps:        true,
-		apart:       true,
-		midway:      func(c *cluster) { _ = c.victim().Pause() },
-	},
-	{
-		name:        "consensus-killed",
-		about:       "Beside consensus: as consensus-silent; the node is killed.",
-		contestants: outages,
-		goroutines:  []int{16},
-		names:       1,
-		warmup:      2 * time.Second,
-		longer:      30,
-		rounds:      3,
-		gaps:        true,
-		apart:       true,
-		midway:      func(c *cluster) { _ = c.victim().Kill(context.Background()) },
-	},
+	outage("consensus-silent", "Beside consensus: clients with one goroutine each; when a third of the round is over one "+
+		"node is stopped (SIGSTOP).", func(c *cluster) { _ = c.victim().Pause() }),
+	outage("consensus-killed", "Beside consensus: as consensus-silent; the node is killed.",
+		func(c *cluster) { _ = c.victim().Kill(context.Background()) }),
 	lostUpdates,
 }
+
+func outage(name, about string, fault func(*cluster)) scenario {
+	return scenario{
+		name: name, about: about, contestants: outages, goroutines: []int{16}, names: 1, warmup: 2 * time.Second,
+		longer: 30, rounds: 3, gaps: true, apart: true, midway: fault,
+	}
+}
+
+// silence stops a master, which then accepts bytes and never answers.
+func silence(c *cluster) { c.servers[4].pause() }
 
 // beside are the contestants beside consensus.
 var beside = []contestant{redlockFenced5, redlockPlain5, etcd3, etcdMemory3, zooKeeper3, zooKeeperMemory3}
@@ -287,27 +235,30 @@ type cluster struct {
 	trust   *tls.Config
 }
 
-func newCluster(sc scenario) (*cluster, error) {
+func newCluster(sc scenario) (c *cluster, err error) {
 	config := redisserver.Config{Args: sc.serverArgs}
 	if sc.tls {
 		config.Args, config.Files = append(authority().Args(), config.Args...), authority().Files()
 	}
-	servers, err := startServers(config)
+	servers, err := startServers(cmp.Or(sc.masters, 5), config)
 	if err != nil {
 		return nil, err
 	}
-	c := &cluster{servers: servers, nodes: addrs(servers), well: addrs(servers)}
+	c = &cluster{servers: servers, nodes: addrs(servers), well: addrs(servers), ensembles: map[*system]*ensemble{}}
+	defer func() {
+		if err != nil {
+			c.stop()
+		}
+	}()
 	if sc.tls {
 		c.trust = authority().ClientConfig()
 	}
-	c.ensembles = map[*system]*ensemble{}
 	for _, one := range sc.contestants {
 		if one.system == nil || c.ensembles[one.system] != nil {
 			continue
 		}
 		if c.ensembles[one.system], err = startEnsemble(one.system); err != nil {
-			c.stop()
-			return nil, err
+			return c, err
 		}
 	}
 	for i, d := range sc.delay {
@@ -317,8 +268,7 @@ func newCluster(sc scenario) (*cluster, error) {
 		for at, delay := range map[*string]time.Duration{&c.nodes[i]: d, &c.well[i]: 0} {
 			p, err := startProxy(*at, delay)
 			if err != nil {
-				c.stop()
-				return nil, err
+				return c, err
 			}
 			c.proxies = append(c.proxies, p)
 			*at = p.addr
@@ -327,8 +277,7 @@ func newCluster(sc scenario) (*cluster, error) {
 	for i := len(c.nodes) - sc.refused; i < len(c.nodes); i++ {
 		port, err := ports.Reserve() // as long as this process lives: nobody will ever listen there
 		if err != nil {
-			c.stop()
-			return nil, err
+			return c, err
 		}
 		c.nodes[i] = port.Addr()
 	}

@@ -23,10 +23,8 @@ type server struct {
 	paused bool
 }
 
-// startServers starts five servers, with the defaults unless config says otherwise.
-func startServers(config redisserver.Config) ([]*server, error) { return startSome(5, config) }
-
-func startSome(n int, config redisserver.Config) (servers []*server, err error) {
+// startServers starts servers, with the defaults unless config says otherwise.
+func startServers(n int, config redisserver.Config) (servers []*server, err error) {
 	defer func() {
 		if err != nil {
 			stopServers(servers)

@@ -12,7 +12,7 @@ import (
 
 // Nothing is measured on a fleet with a dead master, nor on one with a foreign process in a master's place.
 func TestAMasterThatIsNotOursIsNamed(t *testing.T) {
-	servers := cases.Must(startSome(2, redisserver.Config{}))(t)
+	servers := cases.Must(startServers(2, redisserver.Config{}))(t)
 	c := &cluster{servers: servers}
 	defer c.stop()
 	cases.Equals(t, c.check(), nil, "both are well")

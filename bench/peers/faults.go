@@ -10,6 +10,7 @@ import (
 	"github.com/bsm/redislock"
 	"github.com/go-redsync/redsync/v4"
 	goredis "github.com/redis/go-redis/v9"
+	"github.com/redis/rueidis"
 	"github.com/redis/rueidis/rueidislock"
 
 	"github.com/quorumlock/redlock"
@@ -24,7 +25,7 @@ type fault struct {
 	peers []subject
 	ours  subject
 	tests []string // of this library: they rule it out
-	meet  func(ctx context.Context, m *masters, s subject) (outcome, error)
+	meet  func(ctx context.Context, m *masters, s subject) outcome
 }
 
 // An outcome is what a run has seen.
@@ -39,46 +40,34 @@ const longest = 25 * time.Second
 // faults are all, in the order of the table in docs/comparison.md.
 var faults = []fault{
 	{
-		name:  "redsync-frozen-trylock",
+		name: "redsync-frozen-trylock", ours: ours(3), meet: over(wish{ttl: 2 * time.Second, renewed: true}, tryFrozen),
 		about: "One of three masters is frozen (SIGSTOP); then somebody tries to acquire a free lock of 2 s.",
 		want:  "The other two give it, within a quarter of the TTL.",
 		peers: append(inAll(settings), redigoDefault.with(3, "; `WithFailFast`", redsync.WithFailFast(true))),
-		ours:  ours(3),
 		tests: []string{"TestASickNodeDelaysNoCall", "TestOneFrozenMasterCostsNothingAfterItsFirstTimeout"},
-		meet:  over(wish{ttl: 2 * time.Second, renewed: true}, tryFrozen),
-	},
-	{
-		name:  "redsync-frozen-extend",
+	}, {
+		name: "redsync-frozen-extend", ours: ours(3, "no renewal"), meet: over(wish{ttl: 8 * time.Second}, extendFrozen),
 		about: "Somebody holds a lock of 8 s; one of three masters is frozen; then the holder extends the lock.",
 		want:  "The other two extend it, within half of the TTL.",
 		peers: append(inAll(settings[:4]),
-			patient(time.Second, goRedisContext.with(3, "; the caller's context ends after 1 s"))),
-		ours:  ours(3, "no renewal"),
+			goRedisContext.with(3, "; the caller's context ends after 1 s").patient(time.Second)),
 		tests: []string{"TestEveryCallReturnsWithinTheNodeTimeout", "TestEveryOperationReturnsWithinTheNodeTimeout"},
-		meet:  over(wish{ttl: 8 * time.Second}, extendFrozen),
-	},
-	{
-		name: "redsync-context-keys",
+	}, {
+		name: "redsync-context-keys", ours: ours(3), meet: over(wish{ttl: 8 * time.Second, renewed: true}, unanswered),
 		about: "The network holds back what three masters answer. The context of a caller that locks for 8 s ends after " +
 			"100 ms. When the call has returned, the network passes everything again.",
 		want:  "The call fails within a second, and leaves no key after another second.",
 		peers: inAll(settings),
-		ours:  ours(3),
 		tests: []string{"TestCancelledAcquireLeavesNothing", "TestAcquireThatIsCancelledWithoutAnAnswerLeavesNothing"},
-		meet:  over(wish{ttl: 8 * time.Second, renewed: true}, unanswered),
-	},
-	{
-		name: "redsync-context-error",
+	}, {
+		name: "redsync-context-error", ours: ours(3), meet: over(wish{renewed: true}, waitTooLong),
 		about: "Another client holds the lock, and the contexts of callers that wait for it end after 300 ms. Then the " +
 			"network holds back what the masters answer, and the context of a caller that tries once ends after 100 ms.",
 		want:  "`errors.Is(err, context.DeadlineExceeded)` is true for all of them.",
 		peers: inAll([]setting{redigoSecond, goRedisContext}),
-		ours:  ours(3),
 		tests: []string{"TestTheCallersDeadlineIsNotANodesTimeout"},
-		meet:  over(wish{renewed: true}, waitTooLong),
-	},
-	{
-		name: "redsync-failfast-orphans",
+	}, {
+		name: "redsync-failfast-orphans", ours: ours(5), meet: over(wish{ttl: 20 * time.Second, renewed: true}, cycles),
 		about: "Somebody acquires and releases 200 locks of 20 s, one after the other. What is sent to one of five " +
 			"masters arrives 15 ms later, on each connection for itself.",
 		want: "A second after the last release, none is left.",
@@ -87,24 +76,18 @@ var faults = []fault{
 			goRedisDefault.with(5, "; `WithFailFast`", redsync.WithFailFast(true)),
 			goRedisContext.with(5, "; `WithFailFast`", redsync.WithFailFast(true)),
 		},
-		ours:  ours(5),
 		tests: []string{"TestStragglersLeaveNoOrphans"},
-		meet:  over(wish{ttl: 20 * time.Second, renewed: true}, cycles),
-	},
-	{
-		name:  "redsync-extend-revives",
+	}, {
+		name: "redsync-extend-revives", ours: ours(3, "no renewal"), meet: over(wish{ttl: time.Second}, extendTooLate),
 		about: "A lock of 1 s expires; another client acquires and releases it; then the first client extends its lock.",
 		want:  "Extend fails: another client has held the lock in between.",
 		peers: []subject{
 			redigoSecond.with(3, "; `WithSetNXOnExtend`", redsync.WithSetNXOnExtend()),
 			redigoSecond.with(3, ""),
 		},
-		ours:  ours(3, "no renewal"),
 		tests: []string{"TestExtendNeverBringsBackALostHold"},
-		meet:  over(wish{ttl: time.Second}, extendTooLate),
-	},
-	{
-		name: "rueidislock-partition",
+	}, {
+		name: "rueidislock-partition", ours: ours(3), meet: over(wish{ttl: 5 * time.Second, renewed: true}, partitioned),
 		about: "Somebody holds a lock of 5 s, and then the network loses whatever the holder and the masters send each " +
 			"other. Another client, whose network is well, waits for the lock.",
 		want: "The holder's context ends before the other client has the lock.",
@@ -112,49 +95,36 @@ var faults = []fault{
 			on1("as in its README: `KeyMajority` 1, `NoLoopTracking`; default time-outs",
 				rueidislock.LockerOption{KeyMajority: 1, NoLoopTracking: true}),
 			on1("its defaults", rueidislock.LockerOption{}),
-			on1("`ConnWriteTimeout` 1 s, which is for reads, too", withWriteTimeout(time.Second)),
+			on1("`ConnWriteTimeout` 1 s, which is for reads, too", rueidislock.LockerOption{
+				ClientOption: rueidis.ClientOption{ConnWriteTimeout: time.Second},
+			}),
 		},
-		ours:  ours(3),
 		tests: []string{"TestAPartitionedHolderLosesItsHoldInTime", "TestAPartitionedHolderIsToldBeforeAnybodyElseHolds"},
-		meet:  over(wish{ttl: 5 * time.Second, renewed: true}, partitioned),
-	},
-	{
-		name: "rueidislock-foreign-key",
+	}, {
+		name: "rueidislock-foreign-key", ours: ours(3), meet: over(wish{renewed: true}, foreignKey),
 		about: "One of a lock's three keys is there already, and is another program's: the first, the second, the third. " +
 			"(rueidislock has three keys on one master, redlock one on each of three.)",
 		want:  "The lock can be acquired: two of three keys are a majority.",
 		peers: []subject{on1("its defaults, so `KeyMajority` 2", rueidislock.LockerOption{})},
-		ours:  ours(3),
 		tests: []string{"TestAForeignKeyOnAMinorityDoesNotBlock"},
-		meet:  over(wish{renewed: true}, foreignKey),
-	},
-	{
-		name:  "bsm-owner-prefix",
+	}, {
+		name: "bsm-owner-prefix", ours: ours(3, "`WithOwnerLabel` is the owner's name"),
+		meet:  over(wish{owner: "worker-12", renewed: true}, ownerPrefix),
 		about: "The owner `worker-12` holds a lock; the owner `worker-1` tries to acquire it, and releases what it gets.",
 		want:  "`worker-1` does not get it.",
 		peers: []subject{onBsm("`Options.Token` is the owner's name")},
-		ours:  ours(3, "`WithOwnerLabel` is the owner's name"),
 		tests: []string{"TestAnOwnerThatIsAPrefixOfAnotherStealsNothing"},
-		meet:  over(wish{owner: "worker-12", renewed: true}, ownerPrefix),
-	},
-	{
-		name:  "bsm-short-ttl",
+	}, {
+		name: "bsm-short-ttl", ours: ours(3, "a hold's TTL cannot be changed"), meet: shortTTL,
 		about: "Somebody asks for a lock with a TTL of 0.5 ms, and sets that TTL for a lock that is held.",
 		want:  "Both are errors, since Redis counts in milliseconds.",
 		peers: []subject{onBsm("go-redis's default time-outs")},
-		ours:  ours(3, "a hold's TTL cannot be changed"),
 		tests: []string{"TestBadOptionsAreRefused"},
-		meet:  shortTTL,
 	},
 }
 
 // subjects are the peers, and this library last.
 func (f fault) subjects() []subject { return append(slices.Clip(f.peers), f.ours) }
-
-func patient(patience time.Duration, s subject) subject {
-	s.patience = patience
-	return s
-}
 
 // A meeting is a subject whose client is connected to the masters, over the proxies.
 type meeting struct {
@@ -165,44 +135,31 @@ type meeting struct {
 }
 
 // over lets a subject's client connect before something breaks.
-func over(w wish, run func(context.Context, meeting) (outcome, error),
-) func(context.Context, *masters, subject) (outcome, error) {
-	return func(ctx context.Context, m *masters, s subject) (outcome, error) {
-		l, err := s.use(ctx, m.proxied(), w)
-		if err != nil {
-			return outcome{}, err
-		}
+func over(w wish, run func(context.Context, meeting) outcome) func(context.Context, *masters, subject) outcome {
+	return func(ctx context.Context, m *masters, s subject) outcome {
+		l := s.use(ctx, m.proxied(), w)
 		defer l.close()
 		return run(ctx, meeting{m, s, w, l})
 	}
 }
 
 // another is a second client, whose network is well.
-func (m meeting) another(ctx context.Context, w wish) (*locks, error) {
-	return m.use(ctx, m.addrs(), w)
-}
+func (m meeting) another(ctx context.Context, w wish) *locks { return m.use(ctx, m.addrs(), w) }
 
-func tryFrozen(_ context.Context, m meeting) (outcome, error) {
-	if err := m.last().Pause(); err != nil {
-		return outcome{}, err
-	}
+func tryFrozen(_ context.Context, m meeting) outcome {
+	must(m.last().Pause())
 	var h *held
 	try := m.call(15*time.Second, func() (err error) { h, err = m.try(context.Background(), "n"); return err })
 	seen := "TryLock " + try.String()
 	if try.ok() {
 		seen += ", valid for " + figure(time.Until(h.until()))
 	}
-	return outcome{seen, try.ok() && try.took < 500*time.Millisecond}, nil
+	return outcome{seen, try.ok() && try.took < 500*time.Millisecond}
 }
 
-func extendFrozen(ctx context.Context, m meeting) (outcome, error) {
-	h, err := m.lock(ctx, "n")
-	if err != nil {
-		return outcome{}, err
-	}
-	if err := m.last().Pause(); err != nil {
-		return outcome{}, err
-	}
+func extendFrozen(ctx context.Context, m meeting) outcome {
+	h := made(m.lock(ctx, "n"))
+	must(m.last().Pause())
 	call := m.call(15*time.Second, func() error {
 		ctx := context.Background()
 		if m.patience > 0 {
@@ -212,37 +169,30 @@ func extendFrozen(ctx context.Context, m meeting) (outcome, error) {
 		}
 		return h.extend(ctx)
 	})
-	n, err := m.have("n", 2)
+	n := m.have("n", 2)
 	seen := fmt.Sprintf("Extend %v; the lock is then on %d of the 2 healthy masters", call, n)
-	return outcome{seen, call.ok() && call.took < 4*time.Second && n == 2}, err
+	return outcome{seen, call.ok() && call.took < 4*time.Second && n == 2}
 }
 
-func unanswered(ctx context.Context, m meeting) (outcome, error) {
+func unanswered(ctx context.Context, m meeting) outcome {
 	m.network(func(p *faultproxy.Proxy) { p.Hold(faultproxy.Down) })
 	ctx, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
 	defer cancel()
 	call := m.call(10*time.Second, func() error { _, err := m.lock(ctx, "n"); return err })
 	began := time.Now()
-	if err := m.heal(); err != nil {
-		return outcome{}, err
-	}
-	n, err := m.have("n", 3)
-	if err != nil {
-		return outcome{}, err
-	}
-	err = m.gone("n")
+	m.heal()
+	n := m.have("n", 3)
+	m.gone("n")
 	after := time.Since(began)
 	seen := fmt.Sprintf("Lock %v; then no master has the key", call)
 	if n > 0 {
 		seen = fmt.Sprintf("Lock %v; then %d of 3 masters have the key, for another %s", call, n, figure(after))
 	}
-	return outcome{seen, call.returned && call.err != nil && call.took < time.Second && after < time.Second}, err
+	return outcome{seen, call.returned && call.err != nil && call.took < time.Second && after < time.Second}
 }
 
-func waitTooLong(ctx context.Context, m meeting) (outcome, error) {
-	if _, err := m.lock(ctx, "n"); err != nil {
-		return outcome{}, err
-	}
+func waitTooLong(ctx context.Context, m meeting) outcome {
+	made(m.lock(ctx, "n"))
 	within := func(d time.Duration, call func(context.Context, string) (*held, error), name string) error {
 		ctx, cancel := context.WithTimeout(ctx, d)
 		defer cancel()
@@ -262,64 +212,42 @@ func waitTooLong(ctx context.Context, m meeting) (outcome, error) {
 		fmt.Sprintf("%d of 10 of those that wait (%s); of the one that tries: %t (%s)",
 			count, brief(last), errors.Is(tried, context.DeadlineExceeded), brief(tried)),
 		count == 10 && errors.Is(tried, context.DeadlineExceeded),
-	}, nil
+	}
 }
 
-func cycles(ctx context.Context, m meeting) (outcome, error) {
+func cycles(ctx context.Context, m meeting) outcome {
 	m.last().proxy.Delay(faultproxy.Up, 15*time.Millisecond)
 	name := func(i int) string { return fmt.Sprintf("n%d", i) }
 	for i := range 200 {
-		if err := m.cycle(ctx, name(i)); err != nil {
-			return outcome{}, err
-		}
+		must(m.cycle(ctx, name(i)))
 	}
 	time.Sleep(time.Second)
 	left := 0
 	for i := range 200 {
-		n, err := m.have(name(i), 5)
-		if err != nil {
-			return outcome{}, err
-		}
-		left += min(n, 1)
+		left += min(m.have(name(i), 5), 1)
 	}
-	return outcome{fmt.Sprintf("%d of 200 are left", left), left == 0}, nil
+	return outcome{fmt.Sprintf("%d of 200 are left", left), left == 0}
 }
 
-func extendTooLate(ctx context.Context, m meeting) (outcome, error) {
-	h, err := m.lock(ctx, "n")
-	if err != nil {
-		return outcome{}, err
-	}
-	if err := m.gone("n"); err != nil {
-		return outcome{}, err
-	}
-	other, err := m.another(ctx, wish{renewed: true})
-	if err != nil {
-		return outcome{}, err
-	}
+func extendTooLate(ctx context.Context, m meeting) outcome {
+	h := made(m.lock(ctx, "n"))
+	m.gone("n")
+	other := m.another(ctx, wish{renewed: true})
 	defer other.close()
-	if err := other.cycle(ctx, "n"); err != nil {
-		return outcome{}, err
-	}
+	must(other.cycle(ctx, "n"))
 	seen, err := "Extend succeeded", h.extend(context.Background())
 	if err != nil {
 		seen = "Extend failed: " + brief(err)
 	}
-	n, bad := m.have("n", 3)
-	return outcome{fmt.Sprintf("%s; %d of 3 masters have the key then", seen, n), err != nil && n == 0}, bad
+	n := m.have("n", 3)
+	return outcome{fmt.Sprintf("%s; %d of 3 masters have the key then", seen, n), err != nil && n == 0}
 }
 
 // partitioned lets another client wait for the lock, and sees for how long both trust their holds.
-func partitioned(ctx context.Context, m meeting) (outcome, error) {
-	other, err := m.another(ctx, m.wish)
-	if err != nil {
-		return outcome{}, err
-	}
+func partitioned(ctx context.Context, m meeting) outcome {
+	other := m.another(ctx, m.wish)
 	defer other.close()
-	h, err := m.lock(ctx, "n")
-	if err != nil {
-		return outcome{}, err
-	}
+	h := made(m.lock(ctx, "n"))
 	// It may wait for the masters, so not before the end of the run.
 	defer func() { m.calls.Go(func() { _ = h.unlock(context.Background()) }) }()
 	held, cancel := h.context(ctx)
@@ -331,25 +259,23 @@ func partitioned(ctx context.Context, m meeting) (outcome, error) {
 	for had.IsZero() || ended.IsZero() {
 		select {
 		case err := <-acquired:
-			if err != nil {
-				return outcome{}, err
-			}
+			must(err)
 			had, acquired = time.Now(), nil
 		case <-told:
 			ended, told = time.Now(), nil
 		case <-ctx.Done():
-			return outcome{}, errors.New("not both: the other client has the lock, and the holder's context has ended")
+			must(errors.New("not both: the other client has the lock, and the holder's context has ended"))
 		}
 	}
 	when := "before the other client acquired the lock"
 	if ended.After(had) {
 		when = "after the other client had acquired the lock"
 	}
-	return outcome{fmt.Sprintf("the context ended %s %s", figure(ended.Sub(had).Abs()), when), !ended.After(had)}, nil
+	return outcome{fmt.Sprintf("the context ended %s %s", figure(ended.Sub(had).Abs()), when), !ended.After(had)}
 }
 
 // foreignKey puts each of three keys in turn, always of another lock, and tries to acquire that.
-func foreignKey(ctx context.Context, m meeting) (outcome, error) {
+func foreignKey(ctx context.Context, m meeting) outcome {
 	var got []string
 	for i := range 3 {
 		name := fmt.Sprintf("n%d", i)
@@ -357,30 +283,21 @@ func foreignKey(ctx context.Context, m meeting) (outcome, error) {
 		if m.module == ourModule {
 			at, key = m.all[i], name
 		}
-		if err := at.put(key, "somebody", time.Minute); err != nil {
-			return outcome{}, err
-		}
+		at.put(key, "somebody", time.Minute)
 		got = append(got, "acquired")
 		if h, err := m.try(ctx, name); err != nil {
 			got[i] = "blocked"
-		} else if err := h.unlock(ctx); err != nil {
-			return outcome{}, err
+		} else {
+			must(h.unlock(ctx))
 		}
 	}
-	return outcome{
-		fmt.Sprintf("the first: %s; the second: %s; the third: %s", got[0], got[1], got[2]), !slices.Contains(got, "blocked"),
-	}, nil
+	seen := fmt.Sprintf("the first: %s; the second: %s; the third: %s", got[0], got[1], got[2])
+	return outcome{seen, !slices.Contains(got, "blocked")}
 }
 
-func ownerPrefix(ctx context.Context, m meeting) (outcome, error) {
-	h, err := m.lock(ctx, "n")
-	if err != nil {
-		return outcome{}, err
-	}
-	other, err := m.another(ctx, wish{owner: "worker-1", renewed: true})
-	if err != nil {
-		return outcome{}, err
-	}
+func ownerPrefix(ctx context.Context, m meeting) outcome {
+	h := made(m.lock(ctx, "n"))
+	other := m.another(ctx, wish{owner: "worker-1", renewed: true})
 	defer other.close()
 	stolen, tried := other.try(ctx, "n")
 	extended := h.extend(ctx)
@@ -389,31 +306,25 @@ func ownerPrefix(ctx context.Context, m meeting) (outcome, error) {
 		seen += "; worker-1's release: " + brief(stolen.unlock(ctx))
 	}
 	refused := errors.Is(tried, redlock.ErrTaken) || errors.Is(tried, redislock.ErrNotObtained)
-	return outcome{seen, refused && extended == nil}, nil
+	return outcome{seen, refused && extended == nil}
 }
 
 // shortTTL differs by library: what can be asked with a TTL is not the same.
-func shortTTL(ctx context.Context, m *masters, s subject) (outcome, error) {
+func shortTTL(ctx context.Context, m *masters, s subject) outcome {
 	const short = 500 * time.Microsecond
 	if s.module == ourModule {
-		l, err := redlock.New([]string{"redis://" + m.addrs()[0]}, noGuard)
-		if err != nil {
-			return outcome{}, err
-		}
+		l := made(redlock.New([]string{"redis://" + m.addrs()[0]}, noGuard))
 		defer l.Close()
-		_, err = l.TryLock(ctx, "n", redlock.WithTTL(short))
-		return outcome{"TryLock: " + brief(err), errors.Is(err, redlock.ErrInvalid)}, nil
+		_, err := l.TryLock(ctx, "n", redlock.WithTTL(short))
+		return outcome{"TryLock: " + brief(err), errors.Is(err, redlock.ErrInvalid)}
 	}
 	c := goredis.NewClient(&goredis.Options{Addr: m.addrs()[0]})
 	defer c.Close()
 	locks := redislock.New(c)
 	_, obtained := locks.Obtain(ctx, "n", short, nil)
-	held, err := locks.Obtain(ctx, "m", time.Minute, nil)
-	if err != nil {
-		return outcome{}, err
-	}
+	held := made(locks.Obtain(ctx, "m", time.Minute, nil))
 	refreshed := held.Refresh(ctx, short, nil)
-	n, err := m.have("m", 1)
+	n := m.have("m", 1)
 	there := "there"
 	if n == 0 {
 		there = "gone"
@@ -421,5 +332,5 @@ func shortTTL(ctx context.Context, m *masters, s subject) (outcome, error) {
 	return outcome{
 		fmt.Sprintf("Obtain: %s; Refresh: %s, and the key is %s then", brief(obtained), brief(refreshed), there),
 		obtained != nil && refreshed != nil && n == 1,
-	}, err
+	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -14,7 +15,6 @@ import (
 	rsredigo "github.com/go-redsync/redsync/v4/redis/redigo"
 	"github.com/gomodule/redigo/redis"
 	goredis "github.com/redis/go-redis/v9"
-	"github.com/redis/rueidis"
 	"github.com/redis/rueidis/rueidislock"
 
 	"github.com/quorumlock/redlock"
@@ -35,7 +35,7 @@ type subject struct {
 	masters int
 	// patience is how long the context of an extension lasts; 0: it does not end.
 	patience time.Duration
-	open     func(nodes []string, w wish) (*locks, error)
+	open     func(nodes []string, w wish) *locks
 }
 
 // A wish is what a fault asks of all libraries.
@@ -58,17 +58,19 @@ type held struct {
 	context        func(context.Context) (context.Context, context.CancelFunc) // ends with the lock
 }
 
+func (s subject) patient(d time.Duration) subject {
+	s.patience = d
+	return s
+}
+
 // use opens a library's client, and lets it connect by a first lock.
-func (s subject) use(ctx context.Context, nodes []string, w wish) (*locks, error) {
-	l, err := s.open(nodes, w)
-	if err != nil {
-		return nil, err
-	}
+func (s subject) use(ctx context.Context, nodes []string, w wish) *locks {
+	l := s.open(nodes, w)
 	if err := l.cycle(ctx, "warm"); err != nil {
 		l.close()
-		return nil, err
+		must(err)
 	}
-	return l, nil
+	return l
 }
 
 func (l *locks) cycle(ctx context.Context, name string) error {
@@ -91,7 +93,7 @@ func ours(n int, more ...string) subject {
 // noGuard is for masters that have just been started.
 var noGuard = redlock.WithNodeConfig(redlock.NodeConfig{NoRestartGuard: true})
 
-func openRedlock(nodes []string, w wish) (*locks, error) {
+func openRedlock(nodes []string, w wish) *locks {
 	urls := make([]string, len(nodes))
 	for i, node := range nodes {
 		urls[i] = "redis://" + node
@@ -103,10 +105,7 @@ func openRedlock(nodes []string, w wish) (*locks, error) {
 	if !w.renewed {
 		opts = append(opts, redlock.WithoutRenewal())
 	}
-	l, err := redlock.New(urls, opts...)
-	if err != nil {
-		return nil, err
-	}
+	l := made(redlock.New(urls, opts...))
 	hold := func(k *redlock.Lock, err error) (*held, error) {
 		if err != nil {
 			return nil, err
@@ -118,7 +117,7 @@ func openRedlock(nodes []string, w wish) (*locks, error) {
 		lock:  func(ctx context.Context, name string) (*held, error) { return hold(l.Lock(ctx, name)) },
 		try:   func(ctx context.Context, name string) (*held, error) { return hold(l.TryLock(ctx, name)) },
 		close: func() { _ = l.Close() },
-	}, nil
+	}
 }
 
 // A setting is redsync over a Redis client with certain time-outs.
@@ -171,10 +170,9 @@ func (silent) Printf(context.Context, string, ...any) {}
 
 // with is redsync in this setting on n masters. more is what else is set, by opts.
 func (s setting) with(n int, more string, opts ...redsync.Option) subject {
-	open := func(nodes []string, w wish) (*locks, error) { return s.redsync(nodes, w, opts), nil }
 	return subject{
 		library: "redsync", module: "github.com/go-redsync/redsync/v4", client: s.client, config: s.timeouts + more,
-		masters: n, open: open,
+		masters: n, open: func(nodes []string, w wish) *locks { return s.redsync(nodes, w, opts) },
 	}
 }
 
@@ -233,13 +231,10 @@ func (s setting) redsync(nodes []string, w wish, opts []redsync.Option) *locks {
 func on1(config string, opts rueidislock.LockerOption) subject {
 	return subject{
 		library: "rueidislock", module: "github.com/redis/rueidis", config: config, masters: 1,
-		open: func(nodes []string, w wish) (*locks, error) {
+		open: func(nodes []string, w wish) *locks {
 			opts := opts
 			opts.ClientOption.InitAddress, opts.KeyValidity = nodes, w.ttl
-			l, err := rueidislock.NewLocker(opts)
-			if err != nil {
-				return nil, err
-			}
+			l := made(rueidislock.NewLocker(opts))
 			hold := func(ended context.Context, cancel context.CancelFunc, err error) (*held, error) {
 				if err != nil {
 					return nil, err
@@ -253,26 +248,19 @@ func on1(config string, opts rueidislock.LockerOption) subject {
 				lock:  func(ctx context.Context, name string) (*held, error) { return hold(l.WithContext(ctx, name)) },
 				try:   func(ctx context.Context, name string) (*held, error) { return hold(l.TryWithContext(ctx, name)) },
 				close: l.Close,
-			}, nil
+			}
 		},
 	}
-}
-
-func withWriteTimeout(d time.Duration) rueidislock.LockerOption {
-	return rueidislock.LockerOption{ClientOption: rueidis.ClientOption{ConnWriteTimeout: d}}
 }
 
 // onBsm is bsm/redislock, which has one client and so one master. Its try is all that it has without a retry strategy.
 func onBsm(config string) subject {
 	return subject{
 		library: "bsm/redislock", module: "github.com/bsm/redislock", client: goRedisModule, config: config, masters: 1,
-		open: func(nodes []string, w wish) (*locks, error) {
+		open: func(nodes []string, w wish) *locks {
 			c := goredis.NewClient(&goredis.Options{Addr: nodes[0]})
 			client := redislock.New(c)
-			ttl := w.ttl
-			if ttl == 0 {
-				ttl = time.Minute
-			}
+			ttl := cmp.Or(w.ttl, time.Minute)
 			try := func(ctx context.Context, name string) (*held, error) {
 				l, err := client.Obtain(ctx, name, ttl, &redislock.Options{Token: w.owner})
 				if err != nil {
@@ -283,7 +271,7 @@ func onBsm(config string) subject {
 					extend: func(ctx context.Context) error { return l.Refresh(ctx, ttl, nil) },
 				}, nil
 			}
-			return &locks{lock: try, try: try, close: func() { _ = c.Close() }}, nil
+			return &locks{lock: try, try: try, close: func() { _ = c.Close() }}
 		},
 	}
 }

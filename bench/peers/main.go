@@ -85,16 +85,37 @@ func play(chosen []fault) error {
 	return failed
 }
 
+// A failure is why a run shows nothing. must panics with it, so that a fault reads as what happens; play returns it.
+type failure struct{ err error }
+
+func must(err error) {
+	if err != nil {
+		panic(failure{err})
+	}
+}
+
+func made[T any](v T, err error) T {
+	must(err)
+	return v
+}
+
 // play lets a subject meet the fault, with masters of its own.
-func (f fault) play(s subject) (outcome, error) {
+func (f fault) play(s subject) (_ outcome, err error) {
+	defer func() {
+		switch why := recover().(type) {
+		case nil:
+		case failure:
+			err = why.err
+		default:
+			panic(why)
+		}
+	}()
 	ctx, cancel := context.WithTimeout(context.Background(), longest)
 	defer cancel()
-	m, err := startMasters(ctx, s.masters)
-	if err != nil {
-		return outcome{}, err
-	}
+	m := &masters{}
 	defer m.stop()
+	m.start(ctx, s.masters)
 	// Whatever does not know of ctx ends with the masters.
 	defer time.AfterFunc(longest, m.kill).Stop()
-	return f.meet(ctx, m, s)
+	return f.meet(ctx, m, s), nil
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -25,28 +24,13 @@ type master struct {
 	ctl   redis.Conn // past the proxy: the run's own eyes and hands
 }
 
-func startMasters(ctx context.Context, n int) (m *masters, err error) {
-	m = &masters{}
-	defer func() {
-		if err != nil {
-			m.stop()
-		}
-	}()
+func (m *masters) start(ctx context.Context, n int) {
 	for range n {
-		server, err := redisserver.Launch(ctx, redisserver.Config{})
-		if err != nil {
-			return nil, err
-		}
-		one := &master{Server: server}
+		one := &master{Server: made(redisserver.Launch(ctx, redisserver.Config{}))}
 		m.all = append(m.all, one)
-		if one.proxy, err = faultproxy.New(server.Addr()); err != nil {
-			return nil, err
-		}
-		if one.ctl, err = redis.Dial("unix", server.Socket(), redis.DialReadTimeout(5*time.Second)); err != nil {
-			return nil, err
-		}
+		one.proxy = made(faultproxy.New(one.Addr()))
+		one.ctl = made(redis.Dial("unix", one.Socket(), redis.DialReadTimeout(5*time.Second)))
 	}
-	return m, nil
 }
 
 // stop ends the masters. Calls that are still under way fail then, and stop waits for them.
@@ -103,38 +87,28 @@ func (m *masters) partition() {
 	})
 }
 
-func (m *masters) heal() (err error) {
-	m.network(func(p *faultproxy.Proxy) { err = errors.Join(err, p.Heal()) })
-	return err
+func (m *masters) heal() {
+	m.network(func(p *faultproxy.Proxy) { must(p.Heal()) })
 }
 
 // put sets a key as another program would.
-func (one *master) put(key, value string, ttl time.Duration) error {
-	_, err := one.ctl.Do("SET", key, value, "PX", ttl.Milliseconds())
-	return err
+func (one *master) put(key, value string, ttl time.Duration) {
+	made(one.ctl.Do("SET", key, value, "PX", ttl.Milliseconds()))
 }
 
 // have counts the masters, from the first to the n-th, that have the key.
-func (m *masters) have(key string, n int) (count int, err error) {
+func (m *masters) have(key string, n int) (count int) {
 	for _, one := range m.all[:n] {
-		there, err := redis.Int(one.ctl.Do("EXISTS", key))
-		if err != nil {
-			return 0, err
-		}
-		count += there
+		count += made(redis.Int(one.ctl.Do("EXISTS", key)))
 	}
-	return count, nil
+	return count
 }
 
 // gone waits until no master has the key, for as long as any of the TTLs here.
-func (m *masters) gone(key string) error {
-	for began := time.Now(); ; time.Sleep(time.Millisecond) {
-		n, err := m.have(key, len(m.all))
-		if err != nil || n == 0 {
-			return err
-		}
+func (m *masters) gone(key string) {
+	for began := time.Now(); m.have(key, len(m.all)) > 0; time.Sleep(time.Millisecond) {
 		if took := time.Since(began); took > 10*time.Second {
-			return fmt.Errorf("%d masters still have the key %s after %v", n, key, took)
+			must(fmt.Errorf("%d masters still have the key %s after %v", m.have(key, len(m.all)), key, took))
 		}
 	}
 }

@@ -2,54 +2,74 @@ package deploy_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
-	"maps"
 	"net"
 	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
-	batchv1 "k8s.io/api/batch/v1"
-	corev1 "k8s.io/api/core/v1"
-	networkingv1 "k8s.io/api/networking/v1"
-	policyv1 "k8s.io/api/policy/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/yaml"
+	"gopkg.in/yaml.v3"
 
 	"github.com/quorumlock/redlock"
 	"github.com/quorumlock/redlock/integration/fleet"
 	"github.com/quorumlock/redlock/integration/masters"
 )
 
-// manifests are those of docs/deploy/kubernetes, by kind and name.
-type manifests map[string]any
+// manifests are those of docs/deploy/kubernetes: each part as fmt prints it, by its path from the kind and the name on.
+type manifests map[string]string
 
-// decode reads one manifest as its kind says, and rejects what that does not know or what stands there twice.
-func decode(text []byte) (key string, object any, err error) {
-	var head metav1.TypeMeta
-	if err := yaml.Unmarshal(text, &head); err != nil {
-		return "", nil, err
+const (
+	stateful = "StatefulSet redis/spec"
+	pod      = stateful + "/template/spec"
+	apart    = pod + "/affinity/podAntiAffinity/requiredDuringSchedulingIgnoredDuringExecution/0"
+	master   = pod + "/containers/0"
+)
+
+//go:embed testdata/kinds.yaml
+var kindsFile []byte
+
+// read reads a manifest, and rejects a key that stands there twice, and what testdata/kinds.yaml does not know.
+func (all manifests) read(manifest []byte) error {
+	var kinds, object map[string]any
+	if err := errors.Join(yaml.Unmarshal(kindsFile, &kinds), yaml.Unmarshal(manifest, &object)); err != nil {
+		return err
 	}
-	kinds := map[string]any{
-		"v1/Namespace": new(corev1.Namespace), "v1/Service": new(corev1.Service), "v1/ConfigMap": new(corev1.ConfigMap),
-		"v1/Secret": new(corev1.Secret), "apps/v1/StatefulSet": new(appsv1.StatefulSet), "batch/v1/Job": new(batchv1.Job),
-		"policy/v1/PodDisruptionBudget":      new(policyv1.PodDisruptionBudget),
-		"networking.k8s.io/v1/NetworkPolicy": new(networkingv1.NetworkPolicy),
+	metadata, _ := object["metadata"].(map[string]any)
+	known := kinds[fmt.Sprint(object["apiVersion"], "/", object["kind"])]
+	return all.add(fmt.Sprint(object["kind"], " ", metadata["name"]), known, object)
+}
+
+func (all manifests) add(path string, known, got any) (err error) {
+	if all[path] = fmt.Sprint(got); known == nil || reflect.TypeOf(got) != reflect.TypeOf(known) {
+		return fmt.Errorf("%s: testdata/kinds.yaml knows no such %T: %v", path, got, got)
 	}
-	object = kinds[head.APIVersion+"/"+head.Kind]
-	if object == nil {
-		return "", nil, fmt.Errorf("%s/%s: no such kind", head.APIVersion, head.Kind)
+	switch known := known.(type) {
+	case map[string]any:
+		for name, value := range got.(map[string]any) {
+			err = errors.Join(err, all.add(path+"/"+name, cmp.Or(known[name], known["*"]), value))
+		}
+	case []any:
+		for i, value := range got.([]any) {
+			err = errors.Join(err, all.add(fmt.Sprint(path, "/", i), known[0], value))
+		}
+	case string:
+		if !regexp.MustCompile(known).MatchString(got.(string)) {
+			err = fmt.Errorf("%s: got %q, want %s", path, got, known)
+		}
 	}
-	err = yaml.UnmarshalStrict(text, object)
-	return head.Kind + " " + object.(metav1.Object).GetName(), object, err
+	return err
 }
 
 func readManifests(t *testing.T) manifests {
@@ -61,52 +81,40 @@ func readManifests(t *testing.T) manifests {
 		text, err := os.ReadFile(file)
 		fleet.Must(t, err)
 		for document := range bytes.SplitSeq(text, []byte("\n---\n")) {
-			key, object, err := decode(document)
-			if err != nil {
+			if err := all.read(document); err != nil {
 				t.Fatalf("%s: %v", file, err)
 			}
-			all[key] = object
 		}
 	}
 	return all
 }
 
-// get returns a manifest by its kind and name.
-func get[T any](t *testing.T, all manifests, key string) T {
-	t.Helper()
-	object, is := all[key].(T)
-	if !is {
-		t.Fatalf("there is no %s", key)
-	}
-	return object
-}
-
 // doctorURLs returns the URLs that doctor gets, with the password in them.
 func (all manifests) doctorURLs(t *testing.T) []string {
 	t.Helper()
-	env := get[*batchv1.Job](t, all, "Job redlock-doctor").Spec.Template.Spec.Containers[0].Env
-	if len(env) != 3 || env[1].Value != "app:" || env[2].Name != "REDLOCK_NODES" {
-		t.Fatalf("got %+v, want the password, the prefix and the URLs", env)
+	const env = "Job redlock-doctor/spec/template/spec/containers/0/env"
+	const from = env + "/0/valueFrom/secretKeyRef/"
+	password := all["Secret "+all[from+"name"]+"/stringData/"+all[from+"key"]]
+	text := strings.ReplaceAll(all[env+"/2/value"], "$("+all[env+"/0/name"]+")", password)
+	urls := strings.Fields(strings.ReplaceAll(text, "CHANGE-ME", fleet.AppPassword))
+	if all[env+"/1/value"] != "app:" || all[env+"/2/name"] != "REDLOCK_NODES" || all[env+"/3"] != "" || len(urls) != 5 {
+		t.Fatalf("got %s, want the password, the prefix and five URLs", all[env])
 	}
-	from := env[0].ValueFrom.SecretKeyRef
-	password := get[*corev1.Secret](t, all, "Secret "+from.Name).StringData[from.Key]
-	password = strings.Replace(password, "CHANGE-ME", fleet.AppPassword, 1)
-	return strings.Fields(strings.ReplaceAll(env[2].Value, "$("+env[0].Name+")", password))
+	return urls
 }
 
 // startAsInPods starts five masters with the configuration and the users of the manifests. Only the paths, the address
 // and the port are others.
 func startAsInPods(t *testing.T, all manifests) fleet.Fleet {
 	t.Helper()
-	conf := get[*corev1.ConfigMap](t, all, "ConfigMap redis").Data["redis.conf"]
+	conf := all["ConfigMap redis/data/redis.conf"]
 	if !strings.Contains(conf, "aclfile /etc/redis/users.acl\n") {
 		t.Fatalf("where are the users?\n%s", conf)
 	}
 	return fleet.StartSpec(t, 5, masters.Spec{
 		Files: map[string]string{
 			"redis.conf": strings.Replace(conf, "aclfile /etc/redis/users.acl\n", "", 1),
-			"users.acl": fleet.WithPasswords(
-				get[*corev1.Secret](t, all, "Secret redis-users").StringData["users.acl"]),
+			"users.acl":  fleet.WithPasswords(all["Secret redis-users/stringData/users.acl"]),
 		},
 		Args: []string{
 			"--include", "{dir}/redis.conf", "--aclfile", "{dir}/users.acl", "--bind", "*", "--port", "{port}",
@@ -120,48 +128,40 @@ func startAsInPods(t *testing.T, all manifests) fleet.Fleet {
 func TestTheManifestsKeepTheirPromises(t *testing.T) {
 	t.Parallel()
 	all := readManifests(t)
-	set := get[*appsv1.StatefulSet](t, all, "StatefulSet redis")
-	pod, redis := set.Spec.Template.Spec, set.Spec.Template.Spec.Containers[0]
-	apart := pod.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution[0]
-	for _, s := range []*metav1.LabelSelector{
-		set.Spec.Selector, apart.LabelSelector,
-		pod.TopologySpreadConstraints[0].LabelSelector,
-		get[*policyv1.PodDisruptionBudget](t, all, "PodDisruptionBudget redis").Spec.Selector,
-		&get[*networkingv1.NetworkPolicy](t, all, "NetworkPolicy redis").Spec.PodSelector,
-		{MatchLabels: get[*corev1.Service](t, all, "Service redis").Spec.Selector},
+	labels := all[stateful+"/template/metadata/labels"]
+	for path, want := range map[string]string{
+		stateful + "/selector/matchLabels":                             labels,
+		apart + "/labelSelector/matchLabels":                           labels,
+		pod + "/topologySpreadConstraints/0/labelSelector/matchLabels": labels,
+		"PodDisruptionBudget redis/spec/selector/matchLabels":          labels,
+		"NetworkPolicy redis/spec/podSelector/matchLabels":             labels,
+		"Service redis/spec/selector":                                  labels,
+		"Service redis/spec/clusterIP":                                 "None", // a name for each pod
+		"Service redis/spec/publishNotReadyAddresses":                  "true",
+		"NetworkPolicy redis/spec/egress":                              "[]", // masters reach nobody
+		"NetworkPolicy redis/spec/policyTypes":                         "[Ingress Egress]",
+		"NetworkPolicy redis/spec/ingress/0/from/0/podSelector":        "map[matchLabels:map[redlock-client:true]]",
+		"PodDisruptionBudget redis/spec/maxUnavailable":                "1",
+		stateful + "/replicas":                                         "5",
+		apart + "/topologyKey":                                         "kubernetes.io/hostname",
+		pod + "/topologySpreadConstraints/0/topologyKey":               "topology.kubernetes.io/zone",
+		master + "/resources/limits/memory":                            "512Mi", // twice maxmemory
 	} {
-		if !maps.Equal(s.MatchLabels, set.Spec.Template.Labels) {
-			t.Errorf("got the selector %v, want the masters' labels, %v", s.MatchLabels, set.Spec.Template.Labels)
+		if got := all[path]; got != want || got == "" {
+			t.Errorf("%s: got %q, want %q", path, got, want)
 		}
 	}
 	// The restart guard is 30 s; a second by which the uptime may be wrong, and one until the process has started. An
-	// eviction takes no notice of minReadySeconds.
-	if least := int32(32); set.Spec.MinReadySeconds < least || redis.ReadinessProbe.InitialDelaySeconds < least {
-		t.Errorf("got %d s and the probe %+v, want %d s", set.Spec.MinReadySeconds, redis.ReadinessProbe, least)
+	// eviction takes no notice of minReadySeconds. A busy master lives a minute.
+	number := func(path string) int { n, _ := strconv.Atoi(all[path]); return n }
+	if number(stateful+"/minReadySeconds") < 32 || number(master+"/readinessProbe/initialDelaySeconds") < 32 ||
+		number(master+"/livenessProbe/periodSeconds")*number(master+"/livenessProbe/failureThreshold") < 60 {
+		t.Errorf("got %s, want 32 s until the next master, and 60 until a busy one is restarted", all[stateful])
 	}
-	budget := get[*policyv1.PodDisruptionBudget](t, all, "PodDisruptionBudget redis").Spec.MaxUnavailable
-	service, wall := get[*corev1.Service](t, all, "Service redis").Spec, get[*networkingv1.NetworkPolicy](
-		t, all, "NetworkPolicy redis").Spec
-	for promise, kept := range map[string]bool{
-		"one master at a time":         budget.String() == "1",
-		"a name for each pod":          service.ClusterIP == "None" && service.PublishNotReadyAddresses,
-		"masters reach nobody":         len(wall.Egress) == 0 && len(wall.PolicyTypes) == 2,
-		"only clients reach masters":   wall.Ingress[0].From[0].PodSelector.MatchLabels["redlock-client"] == "true",
-		"no two on one host":           apart.TopologyKey == corev1.LabelHostname,
-		"even over the zones":          pod.TopologySpreadConstraints[0].TopologyKey == corev1.LabelTopologyZone,
-		"a busy master lives a minute": redis.LivenessProbe.PeriodSeconds*redis.LivenessProbe.FailureThreshold >= 60,
-		"memory for twice maxmemory":   redis.Resources.Limits.Memory().Value() >= 512<<20,
-	} {
-		if !kept {
-			t.Errorf("not kept: %s", promise)
-		}
-	}
-	if urls := all.doctorURLs(t); len(urls) != 5 || *set.Spec.Replicas != 5 {
-		t.Errorf("got %d URLs and %d replicas, want 5", len(urls), *set.Spec.Replicas)
-	}
+	all.doctorURLs(t)
 	for name, text := range map[string]string{
-		"redis.conf": get[*corev1.ConfigMap](t, all, "ConfigMap redis").Data["redis.conf"],
-		"users.acl":  get[*corev1.Secret](t, all, "Secret redis-users").StringData["users.acl"],
+		"redis.conf": all["ConfigMap redis/data/redis.conf"],
+		"users.acl":  all["Secret redis-users/stringData/users.acl"],
 	} {
 		file, err := os.ReadFile("../../docs/deploy/" + name)
 		fleet.Must(t, err)
@@ -171,7 +171,7 @@ func TestTheManifestsKeepTheirPromises(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"spec:\n  replica: 5", "spec:\n  replicas: 5\n  replicas: 4"} {
-		if _, _, err := decode([]byte("apiVersion: apps/v1\nkind: StatefulSet\n" + text)); err == nil {
+		if err := (manifests{}).read([]byte("apiVersion: apps/v1\nkind: StatefulSet\n" + text)); err == nil {
 			t.Errorf("%q: no error", text)
 		}
 	}
@@ -226,16 +226,15 @@ func TestTheProbesTellAliveFromDead(t *testing.T) {
 	n := startAsInPods(t, all).Nodes[0]
 	host, port, err := net.SplitHostPort(n.Addr())
 	fleet.Must(t, err)
-	redis := get[*appsv1.StatefulSet](t, all, "StatefulSet redis").Spec.Template.Spec.Containers[0]
-	alive, ready := redis.LivenessProbe.Exec.Command, redis.ReadinessProbe.Exec.Command
-	if !slices.Equal(alive, ready) || alive[0] != "redis-cli" {
-		t.Fatalf("got the probes %q and %q, want one command of redis-cli", alive, ready)
+	for _, probe := range []string{"livenessProbe", "readinessProbe"} {
+		if got := all[master+"/"+probe+"/exec/command"]; got != "[redis-cli ping]" {
+			t.Fatalf("%s: got %s, want what is tried here", probe, got)
+		}
 	}
 	answers := func(timeout time.Duration) error {
 		ctx, cancel := context.WithTimeout(t.Context(), timeout)
 		defer cancel()
-		args := append([]string{"-h", host, "-p", port}, alive[1:]...)
-		out, err := exec.CommandContext(ctx, alive[0], args...).CombinedOutput()
+		out, err := exec.CommandContext(ctx, "redis-cli", "-h", host, "-p", port, "ping").CombinedOutput()
 		t.Logf("redis-cli: %s%v", out, err)
 		return err
 	}

@@ -61,10 +61,12 @@ func serve(t *testing.T, network, address string) (*server, net.Listener) {
 	return s, l
 }
 
-func setUp(t *testing.T) (*faultproxy.Proxy, *server) {
+// setUp starts a server and a proxy before it, and connects a client.
+func setUp(t *testing.T) (*faultproxy.Proxy, *server, client) {
 	t.Helper()
 	s, l := serve(t, "tcp", "127.0.0.1:0")
-	return proxyFor(t, l.Addr().String()), s
+	p := proxyFor(t, l.Addr().String())
+	return p, s, dial(t, p)
 }
 
 func proxyFor(t *testing.T, target string) *faultproxy.Proxy {
@@ -107,6 +109,13 @@ func (c client) want(line string) {
 	}
 }
 
+// echo sends a line, and wants it back.
+func (c client) echo(line string) {
+	c.t.Helper()
+	c.send(line)
+	c.want(line)
+}
+
 func (c client) wantSilence() {
 	c.t.Helper()
 	var timeout net.Error
@@ -123,17 +132,14 @@ func (c client) wantReset() {
 }
 
 func TestPassesBothWays(t *testing.T) {
-	p, _ := setUp(t)
-	c := dial(t, p)
+	_, _, c := setUp(t)
 	for _, line := range []string{"one", "two", "three"} {
-		c.send(line)
-		c.want(line)
+		c.echo(line)
 	}
 }
 
 func TestHeldRequestsAreCarriedOutLater(t *testing.T) {
-	p, s := setUp(t)
-	c := dial(t, p)
+	p, s, c := setUp(t)
 	p.Hold(faultproxy.Up)
 	c.send("one")
 	c.send("two")
@@ -147,8 +153,7 @@ func TestHeldRequestsAreCarriedOutLater(t *testing.T) {
 }
 
 func TestHeldRequestsAreCarriedOutAlthoughTheClientHasGone(t *testing.T) {
-	p, s := setUp(t)
-	c := dial(t, p)
+	p, s, c := setUp(t)
 	p.Hold(faultproxy.Up)
 	c.send("late")
 	cases.NoError(t, c.Close())
@@ -161,8 +166,7 @@ func TestHeldRequestsAreCarriedOutAlthoughTheClientHasGone(t *testing.T) {
 }
 
 func TestHeldAnswersComeLater(t *testing.T) {
-	p, s := setUp(t)
-	c := dial(t, p)
+	p, s, c := setUp(t)
 	p.Hold(faultproxy.Down)
 	c.send("one")
 	cases.Eventually(t, "carried out", func() bool { return s.lines() == 1 })
@@ -172,10 +176,8 @@ func TestHeldAnswersComeLater(t *testing.T) {
 }
 
 func TestDroppedRequestsNeverArriveAndHealResets(t *testing.T) {
-	p, s := setUp(t)
-	c := dial(t, p)
-	c.send("before")
-	c.want("before")
+	p, s, c := setUp(t)
+	c.echo("before")
 	p.Drop(faultproxy.Up)
 	c.send("lost")
 	c.wantSilence()
@@ -184,14 +186,11 @@ func TestDroppedRequestsNeverArriveAndHealResets(t *testing.T) {
 	if got := s.lines(); got != 1 {
 		t.Errorf("the server saw %d lines, want 1", got)
 	}
-	again := dial(t, p)
-	again.send("after")
-	again.want("after")
+	dial(t, p).echo("after")
 }
 
 func TestDroppedAnswersAreLostThoughTheRequestWasCarriedOut(t *testing.T) {
-	p, s := setUp(t)
-	c := dial(t, p)
+	p, s, c := setUp(t)
 	p.Drop(faultproxy.Down)
 	c.send("done")
 	cases.Eventually(t, "carried out", func() bool { return s.lines() == 1 })
@@ -201,19 +200,15 @@ func TestDroppedAnswersAreLostThoughTheRequestWasCarriedOut(t *testing.T) {
 }
 
 func TestHealLeavesAloneWhatHasLostNothing(t *testing.T) {
-	p, _ := setUp(t)
-	c := dial(t, p)
-	c.send("one")
-	c.want("one")
+	p, _, c := setUp(t)
+	c.echo("one")
 	p.Drop(faultproxy.Up)
 	cases.NoError(t, p.Heal())
-	c.send("two")
-	c.want("two")
+	c.echo("two")
 }
 
 func TestDelayShiftsWithoutSlowing(t *testing.T) {
-	p, _ := setUp(t)
-	c := dial(t, p)
+	p, _, c := setUp(t)
 	const lag, lines = 600 * time.Millisecond, 20
 	p.Delay(faultproxy.Up, lag)
 	before := time.Now()
@@ -234,42 +229,32 @@ func TestDelayShiftsWithoutSlowing(t *testing.T) {
 }
 
 func TestCutIsAnOrderlyEndAndNewConnectionsAreWelcome(t *testing.T) {
-	p, _ := setUp(t)
-	c := dial(t, p)
-	c.send("one")
-	c.want("one")
+	p, _, c := setUp(t)
+	c.echo("one")
 	p.Cut()
 	if _, err := c.receive(soon); !errors.Is(err, io.EOF) {
 		t.Errorf("got %v, want EOF", err)
 	}
-	again := dial(t, p)
-	again.send("two")
-	again.want("two")
+	dial(t, p).echo("two")
 }
 
 func TestResetAborts(t *testing.T) {
-	p, _ := setUp(t)
-	c := dial(t, p)
-	c.send("one")
-	c.want("one")
+	p, _, c := setUp(t)
+	c.echo("one")
 	p.Reset()
 	c.wantReset()
 }
 
 func TestRefuseAndHealAtTheSameAddress(t *testing.T) {
-	p, _ := setUp(t)
-	c := dial(t, p)
-	c.send("one")
-	c.want("one")
+	p, _, c := setUp(t)
+	c.echo("one")
 	p.Refuse()
 	c.wantReset()
 	if _, err := net.Dial("tcp", p.Addr()); !errors.Is(err, syscall.ECONNREFUSED) {
 		t.Fatalf("got %v, want refused", err)
 	}
 	cases.NoError(t, p.Heal())
-	again := dial(t, p)
-	again.send("two")
-	again.want("two")
+	dial(t, p).echo("two")
 }
 
 func TestADeadServerLooksDead(t *testing.T) {
@@ -289,14 +274,11 @@ func TestADeadServerLooksDead(t *testing.T) {
 func TestUnixSocket(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	serve(t, "unix", path)
-	c := dial(t, proxyFor(t, path))
-	c.send("one")
-	c.want("one")
+	dial(t, proxyFor(t, path)).echo("one")
 }
 
 func TestCloseEndsEverything(t *testing.T) {
-	p, _ := setUp(t)
-	c := dial(t, p)
+	p, _, c := setUp(t)
 	p.Hold(faultproxy.Up)
 	p.Drop(faultproxy.Down)
 	c.send("held")
