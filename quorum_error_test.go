@@ -25,7 +25,7 @@ func TestTakenByThisProcess(t *testing.T) {
 		a, b := fl.locker("a", WithOwnerLabel("worker")), fl.locker("b", WithOwnerLabel("worker"))
 		_ = must(a.Lock(t.Context(), "job"))(t)
 		settleNetwork()
-		for l, want := range map[*Locker]string{a: "taken by this process for ", b: "taken by worker for "} {
+		for l, want := range map[*Locker]string{a: "taken by this process, ", b: "taken by worker, "} {
 			failsSaying(t, errOf(l.TryLock(t.Context(), "job")), ErrTaken, want)
 		}
 	})
@@ -74,12 +74,12 @@ func TestQuorumErrorInOneLine(t *testing.T) {
 		{
 			QuorumError{Name: "stock:4711", reason: ErrTaken, Nodes: join(
 				taken("web-3/812", 4100*ms, "r1", "r2"), taken("web-3/812", 3*time.Second, "r3"), plain(outcomeLate, "r4", "r5"))},
-			"redlock: lock stock:4711: taken by web-3/812 for 4.1 s (3 of 5)",
+			"redlock: lock stock:4711: taken by web-3/812, 4.1 s left (3 of 5)",
 		},
 		{
 			QuorumError{Name: "x", reason: ErrTaken, ctx: context.DeadlineExceeded, Nodes: join(
 				taken("b", 0, "r1"), taken("a", 250*ms, "r2", "r3"))},
-			"redlock: lock x: taken by a for 250 ms (2 of 3), votes for b (1 of 3); context deadline exceeded",
+			"redlock: lock x: taken by a, 250 ms left (2 of 3), votes for b (1 of 3); context deadline exceeded",
 		},
 		{ // with both lists: b may hold the lock, with the new list alone; a and c have no majority of either
 			QuorumError{Name: "x", reason: ErrTaken, Nodes: []NodeError{
@@ -96,7 +96,7 @@ func TestQuorumErrorInOneLine(t *testing.T) {
 		{
 			QuorumError{Name: "x", reason: ErrTaken, Nodes: join(
 				taken("a", time.Second, "r1", "r2"), taken("b", 0, "r3"), plain(outcomeLate, "r4"), plain(outcomeGranted, "r5"))},
-			"redlock: lock x: taken by a for 1.0 s (2 of 5), votes for b (1 of 5)",
+			"redlock: lock x: taken by a, 1.0 s left (2 of 5), votes for b (1 of 5)",
 		},
 		{
 			QuorumError{Name: "x", reason: ErrTaken, Nodes: join(
@@ -173,7 +173,12 @@ func TestQuorumErrorInOneLine(t *testing.T) {
 			QuorumError{Name: "x", reason: ErrNoQuorum, Nodes: join(
 				plain(outcomeGranted, "r1", "r2"), taken("a", time.Second, "r3", "r4"),
 				[]NodeError{{Addr: "r5", Outcome: outcomeAbstained, Err: restarted}})},
-			"redlock: lock x: no quorum: 4 of 5 voted, taken by a for 1.0 s (2 of 5), r5 abstaining for 12 s",
+			"redlock: lock x: no quorum: 2 of 5 granted it, taken by a, 1.0 s left (2 of 5), r5 abstaining for 12 s",
+		},
+		{
+			QuorumError{Name: "x", reason: ErrNoQuorum, Nodes: join(
+				plain(outcomeGranted, "r1", "r2"), taken("a", 0, "r3"), taken("b", 0, "r4"), bad(down, "r5"))},
+			"redlock: lock x: no quorum: 2 of 5 granted it, votes for a (1 of 5), votes for b (1 of 5), r5 unreachable",
 		},
 		{
 			QuorumError{Name: "x", reason: ErrNoQuorum, Nodes: bad(replica, "r1", "r2")},
@@ -212,20 +217,16 @@ func TestQuorumErrorInFull(t *testing.T) {
 		{Addr: "r2:1", Outcome: outcomeFailed, Err: fmt.Errorf("%w: %w", ErrNodeDown, errors.New("refused"))},
 		{Addr: "r3:1", Outcome: outcomeLate},
 	}}
-	const want = "redlock: lock x: taken by web-3/812 for 4.1 s (1 of 3)\n" +
-		"  r1:1 taken by web-3/812 (0190) for 4.1 s\n  r2:1 failed: not connected: refused\n  r3:1 no answer yet"
+	const want = "redlock: lock x: taken by web-3/812, 4.1 s left (1 of 3)\n" +
+		"  r1:1 taken by web-3/812 (0190), 4.1 s left\n  r2:1 failed: not connected: refused\n  r3:1 no answer yet"
 	equals(t, fmt.Sprintf("%+v", e), want, "in full")
 	equals(t, fmt.Sprintf("%s|%v|%q", e, e, e), e.Error()+"|"+e.Error()+`|"`+e.Error()+`"`, "in one line")
 	var log bytes.Buffer
 	slog.New(slog.NewJSONHandler(&log, nil)).Info("no", "error", e)
-	for _, part := range []string{
-		`"error":{"text":"redlock: lock x: taken by web-3/812 for 4.1 s (1 of 3)","nodes":{`,
-		`{"r1:1":"taken by web-3/812 (0190) for 4.1 s",`,
-		`"r2:1":"failed: not connected: refused","r3:1":"no answer yet"}`,
-	} {
-		if !strings.Contains(log.String(), part) {
-			t.Errorf("%s\nlacks %s", log.String(), part)
-		}
+	const logged = `"error":{"text":"redlock: lock x: taken by web-3/812, 4.1 s left (1 of 3)","nodes":[` +
+		`"r1:1 taken by web-3/812 (0190), 4.1 s left","r2:1 failed: not connected: refused","r3:1 no answer yet"]}`
+	if !strings.Contains(log.String(), logged) {
+		t.Errorf("%s\nlacks %s", log.String(), logged)
 	}
 }
 
@@ -263,7 +264,7 @@ func TestLabels(t *testing.T) {
 			t.Helper()
 			var q *QuorumError
 			if !errors.As(err, &q) || !errors.Is(err, ErrTaken) || !strings.Contains(err.Error(), "taken"+who+" (") &&
-				!strings.Contains(err.Error(), "taken"+who+" for ") {
+				!strings.Contains(err.Error(), "taken"+who+", ") {
 				t.Errorf("got %v, want taken%s", err, who)
 			}
 		}
@@ -340,7 +341,7 @@ func TestForeignLabelsAreHarmless(t *testing.T) {
 		} {
 			fl.nodes.do(write...)
 			_, err := b.TryLock(t.Context(), "job")
-			if !errors.Is(err, ErrTaken) || !strings.HasPrefix(err.Error(), "redlock: lock job: taken by "+k.Owner()+" for ") {
+			if !errors.Is(err, ErrTaken) || !strings.HasPrefix(err.Error(), "redlock: lock job: taken by "+k.Owner()+", ") {
 				t.Errorf("%q: got %v", write, err)
 			}
 			if i, err := b.Inspect(t.Context(), "job"); err != nil || i.Label != "" || i.Owner != k.Owner() {
@@ -349,11 +350,11 @@ func TestForeignLabelsAreHarmless(t *testing.T) {
 		}
 		fl.nodes.do("SET", "other", "two\nlines", "PX", 5000)
 		_, err := b.TryLock(t.Context(), "other")
-		if text := err.Error(); !strings.HasPrefix(text, `redlock: lock other: taken by "two\nlines" for `) {
+		if text := err.Error(); !strings.HasPrefix(text, `redlock: lock other: taken by "two\nlines", `) {
 			t.Errorf("got %s", text)
 		}
 		fl.nodes.do("SET", "long", strings.Repeat("x", 1<<16), "PX", 5000)
-		if _, err := b.TryLock(t.Context(), "long"); len(err.Error()) > 1200 || !says(err, "xx… for ") {
+		if _, err := b.TryLock(t.Context(), "long"); len(err.Error()) > 1200 || !says(err, "xx…, ") {
 			t.Errorf("got %d bytes: %v", len(err.Error()), err)
 		}
 	})

@@ -87,6 +87,7 @@ var ourWords = strings.NewReplacer(
 	"New: conflicting", "conflicting",
 	"for New, set ", "set ",
 	"WithMaxTTL", "--max-ttl",
+	"call ForceUnlock", "run redlock unlock --force",
 	"NodeConfig.NoRestartGuard", "--no-restart-guard",
 	"NodeConfig.AllowEviction", "--allow-eviction",
 	"NodeConfig.AllowNoInfo", "--no-node-info",
