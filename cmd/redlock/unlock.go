@@ -98,7 +98,7 @@ func unlockAction(ctx context.Context, cmd *cli.Command) error {
 // unlockMany takes the locks that have been held for long from those who were seen to hold them.
 func unlockMany(ctx context.Context, cmd *cli.Command, inspector *redlock.Inspector) error {
 	var found []redlock.Inspection
-	rows, old := [][]string{lockHead()}, 0
+	old := 0
 	for i, err := range inspector.List(ctx, cmd.Args().First()) {
 		if err != nil {
 			return err
@@ -108,11 +108,11 @@ func unlockMany(ctx context.Context, cmd *cli.Command, inspector *redlock.Inspec
 		} else if i.Age > 0 {
 			continue
 		}
-		found, rows = append(found, i), append(rows, lockRow(i))
+		found = append(found, i)
 	}
 	p, quiet := terminal.NewPrinter(cmd.Root().Writer), cmd.Bool("json")
 	if len(found) > 0 && !quiet {
-		if err := printLocks(p, rows); err != nil {
+		if err := p.Draw(lockTable(found, p.Width)...); err != nil {
 			return err
 		}
 	}
