@@ -86,7 +86,7 @@ func TestTroubles(t *testing.T) {
 			found(log, slog.LevelError, "settings", unsafe)
 			found(log, slog.LevelError, "settings", unsafe)
 			found(log, slog.LevelWarn, "settings", "other clients keep tokens for 2 m")
-		}, []string{unsafe}},
+		}, []string{unsafe + "; mend it"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var said []string
