@@ -60,7 +60,7 @@ func printStatus(p terminal.Printer, i redlock.Inspection, unknown error) error 
 		add("age: %s", span(i.Age))
 	}
 	if i.Owner != "" {
-		add("left: %s, unless renewed", left(i.Remaining))
+		add("left: %s", kept(i))
 	}
 	if i.Value != "" {
 		add("value: %s", whole(i.Value))
@@ -92,6 +92,14 @@ func printStatus(p terminal.Printer, i redlock.Inspection, unknown error) error 
 		return err
 	}
 	return p.Table(rows)
+}
+
+// kept is for how long the nodes keep a lock.
+func kept(i redlock.Inspection) string {
+	if i.Remaining < 0 {
+		return `for ever, since the key has no TTL: no lock has set it; delete it, or run redlock unlock --force`
+	}
+	return left(i.Remaining) + ", unless renewed"
 }
 
 func holder(i redlock.Inspection, unknown error) string {

@@ -27,7 +27,7 @@ func TestTroubles(t *testing.T) {
 	attempt := func(err error) redlock.Event { return redlock.Event{Kind: redlock.EventAttempt, Err: err} }
 	wrong := down(&redlock.ReplyError{Code: "WRONGPASS", Reply: "WRONGPASS invalid"})
 	const saysWrong = "r2:6379 does not vote: WRONGPASS invalid"
-	const unsafe = "other clients use a restart guard of 5 s"
+	const unsafe = "other clients use a restart guard of 5s"
 	found := func(log *slog.Logger, level slog.Level, code, text string) {
 		log.Log(t.Context(), level, "node: "+text, "node", "r3:6379", "finding", code, "remedy", "mend it")
 	}

@@ -44,7 +44,9 @@ EXIT CODES
 		Flags: withNodes(
 			&cli.BoolFlag{Name: "force", Usage: "must be given: only its holder may release a lock"},
 			&cli.BoolFlag{Name: "yes", Usage: "do not ask"},
-			&cli.DurationFlag{Name: olderThan, Usage: "take all locks that have been held for longer than `DURATION`"},
+			&cli.DurationFlag{
+				Name: olderThan, Usage: "take all locks that have been held for longer than `DURATION`", HideDefault: true,
+			},
 			jsonFlag("print one JSON object; needs --yes")),
 		Action: settled(unlockAction),
 	}
@@ -180,7 +182,7 @@ func confirm(p terminal.Printer, i redlock.Inspection) error {
 	if i.Token > 0 {
 		text += fmt.Sprintf(" with token %d", i.Token)
 	}
-	text += fmt.Sprintf(", for %s unless renewed", left(i.Remaining))
+	text += ", left: " + kept(i)
 	if i.Waiting > 0 {
 		text += fmt.Sprintf("; waiting: %d", i.Waiting)
 	}
