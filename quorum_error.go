@@ -181,8 +181,8 @@ func (e *NodeError) lists() [2]bool {
 // [ErrTaken], [ErrNoQuorum] or [ErrLost], and for the error of the caller's context or [ErrMaxWait] if that ended a
 // wait; never for an error of a single node, since one node's timeout is not the caller's.
 //
-// Its text is one line. With %+v, a line for each node follows. A structured log gets a group: the line as text, and the
-// others as nodes.
+// Its text is one line. With %+v, a line for each node follows. A structured log gets a group: the line as text, those
+// of the nodes as nodes.
 type QuorumError struct {
 	Op      string // "lock", "read-lock", "acquire", "adopt", "extend", "unlock", "once" …: what was called
 	Name    string // of the lock; of several locks: as Lock.Name returns it; of a semaphore or of its slot; "": of none
@@ -319,7 +319,7 @@ func (e *QuorumError) count(outcomes ...string) (n int) {
 	return n
 }
 
-// takenInWords says who has the lock, " by web-3/812, 4.1 s left (3 of 5)", and who has votes for it and cannot hold it.
+// takenInWords says who has the lock, " by web-3/812, 4.1 s left (3 of 5)", and who has votes and cannot hold it.
 func (e *QuorumError) takenInWords() string {
 	type holder struct {
 		name, who string // who: " by …", ": " and an error, or nothing

@@ -68,8 +68,7 @@ type listObject struct {
 	Locks []nameObject `json:"locks"`
 }
 
-// lockTable draws what ls, top and unlock show of locks, for a width; 0: no limit. There is a column of values if one is
-// set.
+// lockTable draws what ls, top and unlock show of locks, for a width; 0: no limit. Values have a column if one is set.
 func lockTable(locks []redlock.Inspection, width int) []string {
 	rows := [][]string{{"NAME", "HOLDER", "TOKEN", "AGE", "LEFT", "WAITING", "NODES", "VALUE"}}
 	names, columns := []int{0, 1, 7}, 7
@@ -96,19 +95,12 @@ func lockTable(locks []redlock.Inspection, width int) []string {
 
 // holders is who holds a lock, in a column: of readers the first, and how many there are.
 func holders(i redlock.Inspection) string {
-	switch {
-	case len(i.Readers) == 0:
-		return labelOr(i.Label, i.Owner)
-	case len(i.Readers) == 1:
-		return labelOr(i.ReaderLabels[0], i.Readers[0]) + " reads"
-	default:
-		return fmt.Sprintf("%s and %d more read", labelOr(i.ReaderLabels[0], i.Readers[0]), len(i.Readers)-1)
+	if len(i.Readers) == 0 {
+		return cmp.Or(i.Label, brief(i.Owner))
 	}
-}
-
-func labelOr(label, owner string) string {
-	if label != "" {
-		return label
+	first := cmp.Or(i.ReaderLabels[0], brief(i.Readers[0]))
+	if len(i.Readers) == 1 {
+		return first + " reads"
 	}
-	return brief(owner)
+	return fmt.Sprintf("%s and %d more read", first, len(i.Readers)-1)
 }

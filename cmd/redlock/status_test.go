@@ -101,8 +101,8 @@ func TestStatusInWords(t *testing.T) {
 			},
 			"name: held by o\ntoken: 17\nage: 3m12s\nleft: 1.0s, unless renewed\nvalue: a\\x1b[2J\n",
 		},
-		{readers, "name: held by readers\nleft: for ever, since the key has no TTL: no lock has set it; delete it, or run redlock " +
-			"unlock --force\nreader: web-1/7 (a)\nreader: b\n"},
+		{readers, "name: held by readers\nleft: for ever, since the key has no TTL: no lock has set it; delete it, or run " +
+			"redlock unlock --force\nreader: web-1/7 (a)\nreader: b\n"},
 		{
 			runs(nobody, 3, "done"),
 			free + "runs: 3 begun, the last one succeeded; nobody begins another for 1h0m0s\n",

@@ -44,9 +44,7 @@ EXIT CODES
 		Flags: withNodes(
 			&cli.BoolFlag{Name: "force", Usage: "must be given: only its holder may release a lock"},
 			&cli.BoolFlag{Name: "yes", Usage: "do not ask"},
-			&cli.DurationFlag{
-				Name: olderThan, Usage: "take all locks that have been held for longer than `DURATION`", HideDefault: true,
-			},
+			&cli.DurationFlag{Name: olderThan, HideDefault: true, Usage: "take all locks held for longer than `DURATION`"},
 			jsonFlag("print one JSON object; needs --yes")),
 		Action: settled(unlockAction),
 	}
