@@ -176,13 +176,9 @@ func ownersOf(i redlock.Inspection) []string {
 
 // confirm shows what is about to be done, and asks. The error says that it is not to be done.
 func confirm(p terminal.Printer, i redlock.Inspection) error {
-	text := fmt.Sprintf("%s: held by %s", i.Name, holders(i))
-	if i.Token > 0 {
-		text += fmt.Sprintf(" with token %d", i.Token)
-	}
-	text += ", left: " + kept(i)
+	text := fmt.Sprintf("%s: held by %s  left: %s", i.Name, changed(i), kept(i))
 	if i.Waiting > 0 {
-		text += fmt.Sprintf("; waiting: %d", i.Waiting)
+		text += fmt.Sprintf("  waiting: %d", i.Waiting)
 	}
 	if err := p.Print(text); err != nil {
 		return err
