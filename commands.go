@@ -499,7 +499,7 @@ func readRelease(reply any) quorum.Answer {
 var (
 	errNoLock      = errors.New("the key is not a string, so it is not a lock")
 	errOutbidAgain = errors.New("it knows a larger token than it told a moment before")
-	errNoTTL       = errors.New("the key has no TTL: it was not set by a lock and does not expire")
+	errNoTTL       = errors.New("the key has no TTL, so no lock has set it: delete it, or call ForceUnlock")
 	// errRevoked is also a waiter's cue to draw another owner.
 	errRevoked = errors.New("an administrator has taken it from this owner: see ForceUnlock")
 )

@@ -79,7 +79,7 @@ func ExampleWithOwnerLabel() {
 	defer lock.Unlock()
 
 	_, err = b.TryLock(ctx, "report")
-	who, _, _ := strings.Cut(err.Error(), " for ") // 10.0 s (3 of 5)
+	who, _, _ := strings.Cut(err.Error(), ", ") // 10.0 s left (3 of 5)
 	fmt.Println(who)
 	// Output:
 	// redlock: lock report: taken by billing on web-3

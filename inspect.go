@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math"
 	"slices"
 	"strconv"
 	"time"
@@ -35,7 +36,7 @@ type Inspection struct {
 	Value     string        // what the holder has set: see [WithValue]; "": nothing
 	Token     int64         // the owner's fencing token; 0: not known
 	Age       time.Duration // since the token was drawn, by the nodes' clocks; 0: not known, as the token
-	Remaining time.Duration // for how long a majority keeps the lock, unless it is extended
+	Remaining time.Duration // for how long a majority keeps the lock, unless it is extended; as a node's
 	Waiting   int           // how many waiters the nodes know; all of one process count as one
 	Runs      Runs
 	Nodes     []NodeInspection
@@ -335,12 +336,18 @@ func (i *Inspection) held(e *quorum.Electorate, nodes quorum.Set) (remaining tim
 			continue
 		}
 		keeps[at], by[n.Token] = n.Remaining, by[n.Token].With(at)
+		if n.stays() {
+			keeps[at] = math.MaxInt64
+		}
 		if e.MayHold(by[n.Token]) {
 			token = max(token, n.Token)
 		}
 		i.value = max(i.value, n.value)
 	}
-	return e.KeptFor(keeps), token
+	if remaining = e.KeptFor(keeps); remaining == math.MaxInt64 {
+		remaining = readLeft(-1)
+	}
+	return remaining, token
 }
 
 // nodeState is one node's answer about a name.

@@ -107,7 +107,7 @@ func TestCancelledLockAllLeavesNothing(t *testing.T) {
 				var q *QuorumError
 				if !errors.Is(err, ErrTaken) || !errors.Is(err, context.Canceled) && !errors.Is(err, ErrClosed) ||
 					!errors.As(err, &q) || q.Name != strings.Join(ten, ", ") ||
-					!says(err, " a7 taken by ") || !says(err, " ("+holder.Owner()+") for ") {
+					!says(err, " a7 taken by ") || !says(err, " ("+holder.Owner()+"), ") {
 					t.Errorf("got %v, want the owner of a7", err)
 				}
 				settleNetwork()

@@ -87,7 +87,7 @@ func (e NodeError) part() string {
 		}
 	}
 	if e.Remaining > 0 {
-		b.WriteString(" for " + brief(e.Remaining))
+		b.WriteString(", " + brief(e.Remaining) + " left")
 	}
 	if e.Err != nil {
 		b.WriteString(": " + inner(e.Err))
@@ -181,8 +181,8 @@ func (e *NodeError) lists() [2]bool {
 // [ErrTaken], [ErrNoQuorum] or [ErrLost], and for the error of the caller's context or [ErrMaxWait] if that ended a
 // wait; never for an error of a single node, since one node's timeout is not the caller's.
 //
-// Its text is one line. With %+v, a line for each node follows. A structured log gets a group: the line as text, and
-// nodes by address.
+// Its text is one line. With %+v, a line for each node follows. A structured log gets a group: the line as text, those
+// of the nodes as nodes.
 type QuorumError struct {
 	Op      string // "lock", "read-lock", "acquire", "adopt", "extend", "unlock", "once" …: what was called
 	Name    string // of the lock; of several locks: as Lock.Name returns it; of a semaphore or of its slot; "": of none
@@ -252,12 +252,11 @@ func (e *QuorumError) Format(f fmt.State, verb rune) {
 
 // LogValue implements slog.LogValuer.
 func (e *QuorumError) LogValue() slog.Value {
-	nodes := make([]slog.Attr, len(e.Nodes))
+	nodes := make([]string, len(e.Nodes)) // an address as a key would be taken apart at its dots
 	for i, n := range e.Nodes {
-		nodes[i] = slog.String(n.Addr, n.part())
+		nodes[i] = n.Error()
 	}
-	return slog.GroupValue(
-		slog.String("text", e.Error()), slog.Attr{Key: "nodes", Value: slog.GroupValue(nodes...)})
+	return slog.GroupValue(slog.String("text", e.Error()), slog.Any("nodes", nodes))
 }
 
 // Unwrap returns the reason, and the context's error if that ended the wait.
@@ -320,7 +319,7 @@ func (e *QuorumError) count(outcomes ...string) (n int) {
 	return n
 }
 
-// takenInWords says who has the lock, " by web-3/812 for 4.1 s (3 of 5)", and who has votes for it and cannot hold it.
+// takenInWords says who has the lock, " by web-3/812, 4.1 s left (3 of 5)", and who has votes and cannot hold it.
 func (e *QuorumError) takenInWords() string {
 	type holder struct {
 		name, who string // who: " by …", ": " and an error, or nothing
@@ -368,7 +367,7 @@ func (e *QuorumError) takenInWords() string {
 			text = ": " + shown(h.name) + text
 		}
 		if h.remaining > 0 && h.holds {
-			text += " for " + brief(h.remaining)
+			text += ", " + brief(h.remaining) + " left"
 		}
 		all = append(all, fmt.Sprintf("%s (%d of %d)", text, h.nodes, len(e.Nodes)))
 	}
@@ -448,7 +447,7 @@ func (e *QuorumError) votesInWords() string {
 		parts = append(parts, fmt.Sprintf("%s%d of %d %s", l.name, l.voted, l.size, l.have))
 	}
 	if e.count(outcomeTaken) > 0 {
-		parts = append(parts, "taken"+e.takenInWords())
+		parts = append(parts, strings.Replace("taken"+e.takenInWords(), "taken: votes", "votes", 1))
 	}
 	for _, why := range reasons {
 		part := strings.Join(why.nodes, " ") + " " + why.word
@@ -465,6 +464,7 @@ type listTally struct {
 	name       string // with a space behind it; "" if there is only one list
 	size, need int
 	voted      int
+	refused    int // how many of those did not grant it
 	late       int // nodes whose answers are still to come
 	have       string
 }
@@ -486,16 +486,23 @@ func (e *QuorumError) tallies() []listTally {
 			switch word {
 			case "":
 				all[l].voted++
+				if slices.Contains([]string{outcomeTaken, outcomeOutbid, outcomeAbsent}, n.Outcome) {
+					all[l].refused++
+				}
 			case string(outcomeLate):
 				all[l].late++
 			}
 		}
 	}
 	for l := range all {
-		all[l].need = quorum.Majority(all[l].size)
-	}
-	if len(all) == 1 {
-		all[0].need = cmp.Or(e.Need, all[0].need)
+		t := &all[l]
+		t.need = quorum.Majority(t.size)
+		if len(all) == 1 {
+			t.need = cmp.Or(e.Need, t.need)
+		}
+		if t.voted >= t.need && t.voted-t.refused < t.need { // enough have voted, so that is not what is wrong
+			t.voted, t.have = t.voted-t.refused, "granted it"
+		}
 	}
 	return all
 }

@@ -2,18 +2,21 @@ package redlock
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/quorumlock/redlock/internal/cases"
 	"github.com/quorumlock/redlock/internal/guard"
 	"github.com/quorumlock/redlock/internal/quorum"
 	"github.com/quorumlock/redlock/internal/redisconn"
@@ -25,7 +28,7 @@ func TestTakenByThisProcess(t *testing.T) {
 		a, b := fl.locker("a", WithOwnerLabel("worker")), fl.locker("b", WithOwnerLabel("worker"))
 		_ = must(a.Lock(t.Context(), "job"))(t)
 		settleNetwork()
-		for l, want := range map[*Locker]string{a: "taken by this process for ", b: "taken by worker for "} {
+		for l, want := range map[*Locker]string{a: "taken by this process, ", b: "taken by worker, "} {
 			failsSaying(t, errOf(l.TryLock(t.Context(), "job")), ErrTaken, want)
 		}
 	})
@@ -33,174 +36,63 @@ func TestTakenByThisProcess(t *testing.T) {
 
 // The text of a QuorumError is one short line.
 func TestQuorumErrorInOneLine(t *testing.T) {
-	taken := func(by string, left time.Duration, at ...string) (nodes []NodeError) {
-		for _, addr := range at {
-			nodes = append(nodes, NodeError{Addr: addr, Outcome: outcomeTaken, Owner: "0190…", Label: by, Remaining: left})
-		}
-		return nodes
+	down := func(err error) error { return fmt.Errorf("%w: %w", ErrNodeDown, err) }
+	lookup := func(dns *net.DNSError) error { return down(&net.OpError{Op: "dial", Err: dns}) }
+	outcomes := map[string]string{
+		"granted": outcomeGranted, "outbid": outcomeOutbid, "taken": outcomeTaken, "absent": outcomeAbsent,
+		"abstained": outcomeAbstained, "late": outcomeLate, "unasked": outcomeUnasked,
 	}
-	bad := func(err error, at ...string) (nodes []NodeError) {
-		for _, addr := range at {
-			nodes = append(nodes, NodeError{Addr: addr, Outcome: outcomeFailed, Err: err})
-		}
-		return nodes
+	errs := map[string]error{
+		"down": down(errors.New("dial tcp: connection refused")), "silent": ErrNodeTimeout, "busy": errNodeBusy,
+		"replica":    down(fmt.Errorf("%w: it is a replica of r9:1: use its master", guard.ErrRefused)),
+		"wrong-pass": down(explained(redis.Error("WRONGPASS invalid username-password pair"), "")),
+		"no-host":    lookup(&net.DNSError{Err: "no such host", Name: "r2", Server: "10.0.0.53:53", IsNotFound: true}),
+		"no-dns":     lookup(&net.DNSError{Err: "server misbehaving", Name: "r5", Server: "10.0.0.53:53", IsTemporary: true}),
+		"restarted":  &abstainError{reason: "restarted", until: time.Now(), remaining: 11500 * ms}, "no-lock": errNoLock,
 	}
-	plain := func(outcome string, at ...string) (nodes []NodeError) {
-		for _, addr := range at {
-			nodes = append(nodes, NodeError{Addr: addr, Outcome: outcome})
-		}
-		return nodes
+	ends := map[string]QuorumError{
+		"-": {}, "deadline": {ctx: context.DeadlineExceeded}, "max": {ctx: ErrMaxWait},
+		"late":             {detail: "a majority came too late"},
+		"lost":             {ctx: fmt.Errorf("%w: %w", context.Canceled, failed("hold", "outer job", ErrLost))},
+		"unasked canceled": {ctx: context.Canceled, detail: "behind other callers in this process"},
 	}
-	join := func(parts ...[]NodeError) (nodes []NodeError) {
-		for _, part := range parts {
-			nodes = append(nodes, part...)
+	for at, cells := range cases.Rows(t, "testdata/quorum_error.txt", 5) {
+		e := ends[cells[2]]
+		e.reason = map[string]error{"taken": ErrTaken, "no quorum": ErrNoQuorum, "lost": ErrLost}[cells[1]]
+		e.Op, e.Name, _ = strings.Cut(cells[0], " ")
+		if name, err := strconv.Unquote(e.Name); err == nil {
+			e.Name = name
 		}
-		return nodes
-	}
-	down := fmt.Errorf("%w: %w", ErrNodeDown, errors.New("dial tcp: connection refused"))
-	replica := fmt.Errorf("%w: %w: it is a replica of r9:1: use its master", ErrNodeDown, guard.ErrRefused)
-	wrongPass := fmt.Errorf("%w: %w", ErrNodeDown, explained(redis.Error("WRONGPASS invalid username-password pair"), ""))
-	unknown := func(dns *net.DNSError) error {
-		return fmt.Errorf("%w: %w", ErrNodeDown, &net.OpError{Op: "dial", Err: dns})
-	}
-	noHost := unknown(&net.DNSError{Err: "no such host", Name: "r2", Server: "10.0.0.53:53", IsNotFound: true})
-	noDNS := unknown(&net.DNSError{Err: "server misbehaving", Name: "r5", Server: "10.0.0.53:53", IsTemporary: true})
-	restarted := &abstainError{reason: "restarted", until: time.Now(), remaining: 11500 * ms}
-	lost := fmt.Errorf("%w: %w", context.Canceled, failed("hold", "outer job", ErrLost))
-	for _, c := range []struct {
-		e    QuorumError
-		want string
-	}{
-		{
-			QuorumError{Name: "stock:4711", reason: ErrTaken, Nodes: join(
-				taken("web-3/812", 4100*ms, "r1", "r2"), taken("web-3/812", 3*time.Second, "r3"), plain(outcomeLate, "r4", "r5"))},
-			"redlock: lock stock:4711: taken by web-3/812 for 4.1 s (3 of 5)",
-		},
-		{
-			QuorumError{Name: "x", reason: ErrTaken, ctx: context.DeadlineExceeded, Nodes: join(
-				taken("b", 0, "r1"), taken("a", 250*ms, "r2", "r3"))},
-			"redlock: lock x: taken by a for 250 ms (2 of 3), votes for b (1 of 3); context deadline exceeded",
-		},
-		{ // with both lists: b may hold the lock, with the new list alone; a and c have no majority of either
-			QuorumError{Name: "x", reason: ErrTaken, Nodes: []NodeError{
-				{Addr: "r1", List: inOldList, Outcome: outcomeTaken, Owner: "a", Remaining: time.Second},
-				{Addr: "r2", List: inBothLists, Outcome: outcomeTaken, Owner: "a", Remaining: time.Second},
-				{Addr: "r3", List: inOldList, Outcome: outcomeTaken, Owner: "c"},
-				{Addr: "r4", List: inOldList, Outcome: outcomeGranted},
-				{Addr: "r5", List: inOldList, Outcome: outcomeGranted},
-				{Addr: "r6", List: inNewList, Outcome: outcomeTaken, Owner: "b"},
-				{Addr: "r7", List: inNewList, Outcome: outcomeTaken, Owner: "b"},
-			}},
-			"redlock: lock x: taken by b (2 of 7), votes for a (2 of 7), votes for c (1 of 7)",
-		},
-		{
-			QuorumError{Name: "x", reason: ErrTaken, Nodes: join(
-				taken("a", time.Second, "r1", "r2"), taken("b", 0, "r3"), plain(outcomeLate, "r4"), plain(outcomeGranted, "r5"))},
-			"redlock: lock x: taken by a for 1.0 s (2 of 5), votes for b (1 of 5)",
-		},
-		{
-			QuorumError{Name: "x", reason: ErrTaken, Nodes: join(
-				taken("a", 0, "r1"), taken("b", 0, "r2"), taken("c", 0, "r3"), taken("d", 0, "r4"), taken("e", 0, "r5"))},
-			"redlock: lock x: taken: votes for a (1 of 5), votes for b (1 of 5), votes for c (1 of 5), and 2 more",
-		},
-		{
-			QuorumError{Name: "x", reason: ErrTaken, Nodes: []NodeError{
-				{Addr: "r1", Outcome: outcomeTaken}, {Addr: "r2", Outcome: outcomeTaken, Owner: "readers"},
-			}},
-			"redlock: lock x: taken (1 of 2), by readers (1 of 2)",
-		},
-		{
-			QuorumError{Name: "a, b", reason: ErrTaken, Nodes: []NodeError{
-				{Addr: "r1", Outcome: outcomeTaken, Name: "a", Label: "w"}, {Addr: "r2", Outcome: outcomeTaken, Name: "b c"},
-			}},
-			"redlock: lock a, b: taken: a by w (1 of 2), b c (1 of 2)",
-		},
-		{
-			QuorumError{Name: "list", reason: ErrTaken, Nodes: []NodeError{{Addr: "r1", Outcome: outcomeTaken, Err: errNoLock}}},
-			"redlock: lock list: taken: the key is not a string, so it is not a lock (1 of 1)",
-		},
-		{
-			QuorumError{Op: "adopt", Name: "x", reason: ErrTaken, Nodes: plain(outcomeAbsent, "r1", "r2", "r3")},
-			"redlock: adopt x: taken: 3 of 3 do not have it",
-		},
-		{
-			QuorumError{
-				Name: "x", reason: ErrTaken, detail: "behind other callers in this process",
-				ctx: context.Canceled, Nodes: plain(outcomeUnasked, "r1"),
-			},
-			"redlock: lock x: taken: behind other callers in this process; context canceled",
-		},
-		{
-			QuorumError{Op: "extend", Name: "x", reason: ErrLost, Nodes: join(plain(outcomeAbsent, "r1"), taken("", 0, "r2"),
-				plain(outcomeGranted, "r3"))},
-			"redlock: extend x: lost: 2 of 3 do not have it",
-		},
-		{
-			QuorumError{Name: "x", reason: ErrNoQuorum, Nodes: join(plain(outcomeGranted, "r1", "r2"), bad(down, "r3:6379"),
-				bad(ErrNodeTimeout, "r4"), bad(errNodeBusy, "r5"))},
-			"redlock: lock x: no quorum: 2 of 5 voted, r3:6379 unreachable, r4 silent, r5 busy",
-		},
-		{
-			QuorumError{Name: "x", reason: ErrNoQuorum, Nodes: join(bad(down, "r1", "r3"), bad(noHost, "r2", "r4"),
-				bad(noDNS, "r5"))},
-			"redlock: lock x: no quorum: 0 of 5 voted, r1 r3 unreachable, r2 r4 unreachable: no such host, " +
-				"r5 unreachable: lookup: server misbehaving",
-		},
-		{
-			QuorumError{Name: "x", reason: ErrNoQuorum, Nodes: join(bad(down, "r1", "r2"), plain(outcomeLate, "r3"))},
-			"redlock: lock x: no quorum: 1 of 3 can vote, r1 r2 unreachable",
-		},
-		{
-			QuorumError{Name: "x", reason: ErrNoQuorum, ctx: ErrMaxWait, Need: 3, Nodes: join(
-				bad(down, "r1", "r2"), bad(ErrNodeTimeout, "r3"), plain(outcomeLate, "r4", "r5"))},
-			"redlock: lock x: no quorum: 2 of 5 can vote, r1 r2 unreachable, r3 silent; waited for the longest time allowed",
-		},
-		{
-			QuorumError{Name: "x", reason: ErrNoQuorum, Nodes: join(
-				bad(down, "r1", "r2"), []NodeError{{Addr: "r3", Outcome: outcomeLate, Err: restarted}})},
-			"redlock: lock x: no quorum: 0 of 3 voted, r1 r2 unreachable, r3 abstaining for 12 s",
-		},
-		{
-			QuorumError{Name: "x", reason: ErrNoQuorum, Nodes: join(bad(down, "r1"), plain(outcomeLate, "r2", "r3"))},
-			"redlock: lock x: no quorum: 0 of 3 voted, r1 unreachable",
-		},
-		{
-			QuorumError{Name: "x", reason: ErrNoQuorum, ctx: lost, Nodes: join(bad(down, "r1"), plain(outcomeLate, "r2", "r3"))},
-			"redlock: lock x: no quorum: 0 of 3 voted, r1 unreachable, r2 r3 no answer yet; " +
-				"context canceled: hold outer job: lost",
-		},
-		{
-			QuorumError{Name: "x", reason: ErrNoQuorum, Nodes: join(
-				plain(outcomeGranted, "r1", "r2"), taken("a", time.Second, "r3", "r4"),
-				[]NodeError{{Addr: "r5", Outcome: outcomeAbstained, Err: restarted}})},
-			"redlock: lock x: no quorum: 4 of 5 voted, taken by a for 1.0 s (2 of 5), r5 abstaining for 12 s",
-		},
-		{
-			QuorumError{Name: "x", reason: ErrNoQuorum, Nodes: bad(replica, "r1", "r2")},
-			"redlock: lock x: no quorum: 0 of 2 voted, r1 r2 refused: it is a replica of r9:1: use its master",
-		},
-		{
-			QuorumError{Name: "x", reason: ErrNoQuorum, Nodes: join(bad(replica, "r1"), bad(wrongPass, "r2"))},
-			"redlock: lock x: no quorum: 0 of 2 voted, r1 refused, r2 WRONGPASS",
-		},
-		{
-			QuorumError{Name: "x", reason: ErrNoQuorum, detail: "a majority came too late", Nodes: plain(outcomeGranted, "r1")},
-			"redlock: lock x: no quorum: 1 of 1 voted; a majority came too late",
-		},
-		{
-			QuorumError{Name: "two\nlines", reason: ErrTaken, Nodes: taken("a", 0, "r1")},
-			`redlock: lock "two\nlines": taken by a (1 of 1)`,
-		},
-	} {
-		if c.e.Op == "" {
-			c.e.Op = "lock"
+		for group := range strings.SplitSeq(cells[3], ";") {
+			n, addrs := NodeError{Outcome: outcomeFailed}, []string(nil)
+			for word := range strings.FieldsSeq(group) {
+				key, arg, _ := strings.Cut(word, "=")
+				switch n.Outcome, n.Err = cmp.Or(outcomes[key], n.Outcome), cmp.Or(n.Err, errs[key]); key {
+				case "by":
+					n.Owner, n.Label = "0190…", arg
+				case "owner":
+					n.Owner = arg
+				case "left":
+					n.Remaining = must(time.ParseDuration(arg))(t)
+				case "name":
+					n.Name = strings.ReplaceAll(arg, "_", " ")
+				case "in":
+					n.List = map[string]string{"old": inOldList, "new": inNewList, "both": inBothLists}[arg]
+				default:
+					if outcomes[key] == "" && errs[key] == nil {
+						addrs = append(addrs, word)
+					}
+				}
+			}
+			for _, n.Addr = range addrs {
+				e.Nodes = append(e.Nodes, n)
+			}
 		}
-		if got := c.e.Error(); got != c.want {
-			t.Errorf("got  %s\nwant %s", got, c.want)
-		}
-		full := fmt.Sprintf("%+v", &c.e)
-		if lines := strings.Split(full, "\n  "); lines[0] != c.want || len(lines) != 1+len(c.e.Nodes) {
-			t.Errorf("in full: %s", full)
+		want := "redlock: " + cells[0] + ": " + cells[4]
+		equals(t, e.Error(), want, "%s", at)
+		full := fmt.Sprintf("%+v", &e)
+		if lines := strings.Split(full, "\n  "); lines[0] != want || len(lines) != 1+len(e.Nodes) {
+			t.Errorf("%s in full: %s", at, full)
 		}
 	}
 }
@@ -212,20 +104,16 @@ func TestQuorumErrorInFull(t *testing.T) {
 		{Addr: "r2:1", Outcome: outcomeFailed, Err: fmt.Errorf("%w: %w", ErrNodeDown, errors.New("refused"))},
 		{Addr: "r3:1", Outcome: outcomeLate},
 	}}
-	const want = "redlock: lock x: taken by web-3/812 for 4.1 s (1 of 3)\n" +
-		"  r1:1 taken by web-3/812 (0190) for 4.1 s\n  r2:1 failed: not connected: refused\n  r3:1 no answer yet"
+	const want = "redlock: lock x: taken by web-3/812, 4.1 s left (1 of 3)\n" +
+		"  r1:1 taken by web-3/812 (0190), 4.1 s left\n  r2:1 failed: not connected: refused\n  r3:1 no answer yet"
 	equals(t, fmt.Sprintf("%+v", e), want, "in full")
 	equals(t, fmt.Sprintf("%s|%v|%q", e, e, e), e.Error()+"|"+e.Error()+`|"`+e.Error()+`"`, "in one line")
 	var log bytes.Buffer
 	slog.New(slog.NewJSONHandler(&log, nil)).Info("no", "error", e)
-	for _, part := range []string{
-		`"error":{"text":"redlock: lock x: taken by web-3/812 for 4.1 s (1 of 3)","nodes":{`,
-		`{"r1:1":"taken by web-3/812 (0190) for 4.1 s",`,
-		`"r2:1":"failed: not connected: refused","r3:1":"no answer yet"}`,
-	} {
-		if !strings.Contains(log.String(), part) {
-			t.Errorf("%s\nlacks %s", log.String(), part)
-		}
+	const logged = `"error":{"text":"redlock: lock x: taken by web-3/812, 4.1 s left (1 of 3)","nodes":[` +
+		`"r1:1 taken by web-3/812 (0190), 4.1 s left","r2:1 failed: not connected: refused","r3:1 no answer yet"]}`
+	if !strings.Contains(log.String(), logged) {
+		t.Errorf("%s\nlacks %s", log.String(), logged)
 	}
 }
 
@@ -263,7 +151,7 @@ func TestLabels(t *testing.T) {
 			t.Helper()
 			var q *QuorumError
 			if !errors.As(err, &q) || !errors.Is(err, ErrTaken) || !strings.Contains(err.Error(), "taken"+who+" (") &&
-				!strings.Contains(err.Error(), "taken"+who+" for ") {
+				!strings.Contains(err.Error(), "taken"+who+", ") {
 				t.Errorf("got %v, want taken%s", err, who)
 			}
 		}
@@ -340,7 +228,7 @@ func TestForeignLabelsAreHarmless(t *testing.T) {
 		} {
 			fl.nodes.do(write...)
 			_, err := b.TryLock(t.Context(), "job")
-			if !errors.Is(err, ErrTaken) || !strings.HasPrefix(err.Error(), "redlock: lock job: taken by "+k.Owner()+" for ") {
+			if !errors.Is(err, ErrTaken) || !strings.HasPrefix(err.Error(), "redlock: lock job: taken by "+k.Owner()+", ") {
 				t.Errorf("%q: got %v", write, err)
 			}
 			if i, err := b.Inspect(t.Context(), "job"); err != nil || i.Label != "" || i.Owner != k.Owner() {
@@ -349,11 +237,11 @@ func TestForeignLabelsAreHarmless(t *testing.T) {
 		}
 		fl.nodes.do("SET", "other", "two\nlines", "PX", 5000)
 		_, err := b.TryLock(t.Context(), "other")
-		if text := err.Error(); !strings.HasPrefix(text, `redlock: lock other: taken by "two\nlines" for `) {
+		if text := err.Error(); !strings.HasPrefix(text, `redlock: lock other: taken by "two\nlines", `) {
 			t.Errorf("got %s", text)
 		}
 		fl.nodes.do("SET", "long", strings.Repeat("x", 1<<16), "PX", 5000)
-		if _, err := b.TryLock(t.Context(), "long"); len(err.Error()) > 1200 || !says(err, "xx… for ") {
+		if _, err := b.TryLock(t.Context(), "long"); len(err.Error()) > 1200 || !says(err, "xx…, ") {
 			t.Errorf("got %d bytes: %v", len(err.Error()), err)
 		}
 	})

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -145,17 +144,6 @@ func brief(owner string) string {
 
 // whole is all of an owner, or of a value, unless it is none of ours: whatever stands at a lock's key is taken for it.
 func whole(text string) string { return cmp.Or(printable.Beginning(text, printable.Most), "-") }
-
-// withoutEmpty leaves out the last column if nothing stands in it.
-func withoutEmpty(rows [][]string) [][]string {
-	last := len(rows[0]) - 1
-	if !slices.ContainsFunc(rows[1:], func(cells []string) bool { return cells[last] != "-" }) {
-		for i := range rows {
-			rows[i] = rows[i][:last]
-		}
-	}
-	return rows
-}
 
 func token(t int64) string {
 	if t == 0 {

@@ -201,7 +201,7 @@ func untilMajority(nodes []redlock.NodeStatus, need int) time.Duration {
 }
 
 func (d *diagnosis) print(p terminal.Printer) error {
-	rows := [][]string{{"NODE", "VOTES", "ROLE", "UP", "CLOCK", "TRIP", "EVICTION", "SERVER", "KEEPS"}}
+	rows := [][]string{{"NODE", "VOTES", "ROLE", "UP", "CLOCK", "TRIP", "EVICTION", "SERVER", "PERSISTENCE"}}
 	for _, n := range d.nodes {
 		rows = append(rows, []string{
 			withList(n, withScheme(n)), votes(n), role(n), span(n.Uptime), clock(n), trip(n), cmp.Or(n.EvictionPolicy, "-"),

@@ -18,7 +18,7 @@ func TestDoctor(t *testing.T) {
 		code exitCode
 		want []string
 	}{
-		{nil, exitOK, []string{"healthy: 5 of 5 nodes vote", "Redis 7.4.0", "master", "noeviction"}},
+		{nil, exitOK, []string{"healthy: 5 of 5 nodes vote", "Redis 7.4.0", "master", "noeviction", "PERSISTENCE"}},
 		{[]int{1}, exitDegraded, []string{"1. [unreachable] " + c.Addr(1), "degraded: 4 of 5"}},
 		{[]int{2}, exitDegraded, []string{"[no-spare] all nodes", "degraded: 3 of 5"}},
 		{[]int{3}, exitUnavailable, []string{"[no-majority] all nodes: 2 of 5 nodes vote, a maj", "unavailable: 2 of 5"}},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 
 	"github.com/quorumlock/redlock"
@@ -78,7 +79,12 @@ func codeOf(err error) exitCode {
 
 // inOurWords puts what the library says, and a node in it, into the words of a user who has flags and writes no Go, on
 // one line that may be printed.
-func inOurWords(text string) string { return printable.Text(ourWords.Replace(text)) }
+func inOurWords(text string) string {
+	return printable.Text(inSeconds.ReplaceAllString(ourWords.Replace(text), "$1$2"))
+}
+
+// inSeconds finds times that are written otherwise than in flags and tables, and no part of a name.
+var inSeconds = regexp.MustCompile(`((?:,| for| in| of| and| one| is| to| over| within| restarted) [\d.]+) (m?s)\b`)
 
 var ourWords = strings.NewReplacer(
 	"\n", "; ",
@@ -87,6 +93,7 @@ var ourWords = strings.NewReplacer(
 	"New: conflicting", "conflicting",
 	"for New, set ", "set ",
 	"WithMaxTTL", "--max-ttl",
+	"call ForceUnlock", "run redlock unlock --force",
 	"NodeConfig.NoRestartGuard", "--no-restart-guard",
 	"NodeConfig.AllowEviction", "--allow-eviction",
 	"NodeConfig.AllowNoInfo", "--no-node-info",

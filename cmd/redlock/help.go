@@ -93,6 +93,7 @@ func completesFlags(ctx context.Context, cmd *cli.Command) {
 func likeOurs(cmd *cli.Command) {
 	cmd.Hidden, cmd.Usage = false, "print a script with which a shell completes flags"
 	cmd.UsageText = "redlock completion bash|zsh|fish|pwsh"
+	cmd.Description = "bash needs the package bash-completion.\n" + cmd.Description
 	cmd.Action = func(context.Context, *cli.Command) error {
 		return usagef(`want one shell: bash, zsh, fish or pwsh; see "redlock completion --help"`)
 	}

@@ -26,7 +26,7 @@ func TestHelp(t *testing.T) {
 			"--no-node-info", "--allow-eviction",
 			"--server-name", "REDLOCK_NODES", "REDLOCK_ALLOW_EVICTION", "redlock VERB [flags]",
 		}},
-		{"help completion", []string{"redlock completion bash|zsh|fish|pwsh", "redlock completion fish >"}},
+		{"help completion", []string{"redlock completion bash|zsh|fish|pwsh", "completion fish >", "bash-completion"}},
 		{"run --help", []string{
 			"--wait", "--no-wait", "--term-before", "--nodes, --ttl", `"redlock help nodes"`,
 			"REDLOCK_NODES", "REDLOCK_NAME", "REDLOCK_OWNER", "REDLOCK_TOKEN", "EXAMPLES",
@@ -37,6 +37,7 @@ func TestHelp(t *testing.T) {
 			"64", "69", "75", "79", "80",
 		}},
 		{"status --help", []string{"--json", "EXIT CODES", "69"}},
+		{"unlock --help", []string{"than DURATION\n"}}, // and no default
 		{"--version", []string{"redlock version "}},
 	} {
 		code, out, said := redlocks(t, strings.Fields(c.args)...)

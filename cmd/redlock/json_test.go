@@ -47,8 +47,8 @@ func TestReport(t *testing.T) {
 		{[]string{"run", "--json"}, 64, "usage", false},
 		{[]string{"once", "--json", "job", "false"}, 1, "ended", true},
 		{[]string{"once", "--json", "job", "true"}, 0, "ended", true},
-		{[]string{"once", "--json", "job", "true"}, 0, "done", false},
-		{[]string{"once", "--json", "--done-code", "9", "job", "true"}, 9, "done", false},
+		{[]string{"once", "--json", "job", "true"}, 0, "already-run", false},
+		{[]string{"once", "--json", "--done-code", "9", "job", "true"}, 9, "already-run", false},
 		{[]string{"once", "--json", "--max-runs", "1", "failing", "false"}, 1, "ended", true},
 		{[]string{"once", "--json", "--max-runs", "1", "failing", "true"}, 80, "exhausted", false},
 	} {
@@ -63,7 +63,7 @@ func TestReport(t *testing.T) {
 			(r["token"] != nil) != e.ran {
 			t.Errorf("%q: got %d and %v, want %d, %q, ran: %v", e.args, code, r, e.code, e.outcome, e.ran)
 		}
-		if quiet := e.ran || e.outcome == "done"; (r["error"] == nil) != quiet {
+		if quiet := e.ran || e.outcome == "already-run"; (r["error"] == nil) != quiet {
 			t.Errorf("%q: got the error %v", e.args, r["error"])
 		}
 		if e.outcome == "taken" {

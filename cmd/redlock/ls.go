@@ -21,10 +21,10 @@ func lsVerb() *cli.Command {
 		Description: strings.TrimSpace(`
 Lists the locks that a majority of the nodes knows as held, all or those
 whose names begin with PREFIX: the holder, its fencing token and age, for how
-long the nodes keep the lock unless it is renewed, how many wait, and the
-values that holders have set. A semaphore's permits are locks, too. It takes
-no lock and changes nothing. It looks at all keys of each node, in small
-steps.
+long the nodes keep the lock unless it is renewed, how many wait, how many
+NODES gave it, and the values that holders have set. A semaphore's permits
+are locks, too. It takes no lock and changes nothing. It looks at all keys of
+each node, in small steps.
 
 EXIT CODES
    0     listed, whether or not there are any
@@ -41,17 +41,17 @@ func lsAction(ctx context.Context, cmd *cli.Command) error {
 	}
 	prefix := cmd.Args().First()
 	return connected(cmd, redlock.NewInspector, func(inspector *redlock.Inspector) error {
-		o, rows := listObject{Locks: []nameObject{}}, [][]string{lockHead()}
+		o, locks := listObject{Locks: []nameObject{}}, []redlock.Inspection(nil)
 		for i, err := range inspector.List(ctx, prefix) {
 			if err != nil {
 				return err
 			}
 			o.Locks = append(o.Locks, inspectionObject(i, nil))
-			rows = append(rows, lockRow(i))
+			locks = append(locks, i)
 		}
 		return show(cmd, o, func(p terminal.Printer) error {
-			if len(o.Locks) > 0 {
-				return printLocks(p, rows)
+			if len(locks) > 0 {
+				return p.Draw(lockTable(locks, p.Width)...)
 			}
 			text := "no lock is held" // said beside the list, which is empty
 			if prefix != "" {
@@ -68,41 +68,39 @@ type listObject struct {
 	Locks []nameObject `json:"locks"`
 }
 
-func lockHead() []string {
-	return []string{"NAME", "HOLDER", "TOKEN", "AGE", "LEFT", "WAITING", "VALUE"}
-}
-
-func lockRow(i redlock.Inspection) []string {
-	return []string{
-		i.Name, holders(i), token(i.Token), span(i.Age), left(i.Remaining), strconv.Itoa(i.Waiting),
-		cmp.Or(i.Value, "-"),
+// lockTable draws what ls, top and unlock show of locks, for a width; 0: no limit. Values have a column if one is set.
+func lockTable(locks []redlock.Inspection, width int) []string {
+	rows := [][]string{{"NAME", "HOLDER", "TOKEN", "AGE", "LEFT", "WAITING", "NODES", "VALUE"}}
+	names, columns := []int{0, 1, 7}, 7
+	for _, i := range locks {
+		on := 0
+		for _, n := range i.Nodes {
+			if n.Err == nil && n.Owner != "" && n.Owner == i.Owner {
+				on++
+			}
+		}
+		if i.Value != "" {
+			columns = 8
+		}
+		rows = append(rows, []string{
+			i.Name, holders(i), token(i.Token), span(i.Age), left(i.Remaining), strconv.Itoa(i.Waiting),
+			fmt.Sprintf("%d/%d", on, len(i.Nodes)), cmp.Or(i.Value, "-"),
+		})
 	}
-}
-
-// printLocks prints a table of locks: where it is too wide, names, holders and values are cut.
-func printLocks(p terminal.Printer, rows [][]string) error {
-	narrow := []int{0, 1, len(rows[0]) - 1}
-	if rows = withoutEmpty(rows); len(rows[0]) < len(lockHead()) {
-		narrow = narrow[:2]
+	for r := range rows {
+		rows[r] = rows[r][:columns]
 	}
-	return p.Table(rows, narrow...)
+	return terminal.Clip(terminal.Align(terminal.Narrow(rows, width, names[:columns-5], 2, 6, 5, 3)), width)
 }
 
 // holders is who holds a lock, in a column: of readers the first, and how many there are.
 func holders(i redlock.Inspection) string {
-	switch {
-	case len(i.Readers) == 0:
-		return labelOr(i.Label, i.Owner)
-	case len(i.Readers) == 1:
-		return labelOr(i.ReaderLabels[0], i.Readers[0]) + " reads"
-	default:
-		return fmt.Sprintf("%s and %d more read", labelOr(i.ReaderLabels[0], i.Readers[0]), len(i.Readers)-1)
+	if len(i.Readers) == 0 {
+		return cmp.Or(i.Label, brief(i.Owner))
 	}
-}
-
-func labelOr(label, owner string) string {
-	if label != "" {
-		return label
+	first := cmp.Or(i.ReaderLabels[0], brief(i.Readers[0]))
+	if len(i.Readers) == 1 {
+		return first + " reads"
 	}
-	return brief(owner)
+	return fmt.Sprintf("%s and %d more read", first, len(i.Readers)-1)
 }

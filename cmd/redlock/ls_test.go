@@ -19,14 +19,14 @@ func TestLs(t *testing.T) {
 		holders = append(holders, holding(t, c, "run", "--value", "at:"+name, name))
 	}
 	s := begin(t, c, "ls", "job:")
-	if got := strings.Fields(s.next()); strings.Join(got, " ") != "NAME HOLDER TOKEN AGE LEFT WAITING VALUE" {
+	if got := strings.Fields(s.next()); strings.Join(got, " ") != "NAME HOLDER TOKEN AGE LEFT WAITING NODES VALUE" {
 		t.Errorf("head: %q", got)
 	}
 	host, _ := os.Hostname()
 	for i, name := range []string{"job:a", "job:b"} {
 		holder := fmt.Sprintf("%s/%d", host, holders[1-i].cmd.Process.Pid)
-		if got := strings.Fields(s.next()); len(got) != 7 || got[0] != name || got[1] != holder ||
-			!strings.HasSuffix(got[3], "s") || got[5] != "0" || got[6] != "at:"+name {
+		if got := strings.Fields(s.next()); len(got) != 8 || got[0] != name || got[1] != holder ||
+			!strings.HasSuffix(got[3], "s") || got[5] != "0" || got[7] != "at:"+name {
 			t.Errorf("got %q, want %s held by %s", got, name, holder)
 		}
 	}

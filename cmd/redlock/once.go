@@ -111,7 +111,7 @@ func runOnce(ctx context.Context, cmd *cli.Command, locker *redlock.Locker, comm
 	case started != nil:
 		return started
 	case errors.Is(err, redlock.ErrAlreadyRun):
-		return &failure{code: exitCode(cmd.Int("done-code")), outcome: "done"}
+		return &failure{code: exitCode(cmd.Int("done-code")), outcome: "already-run"}
 	case errors.Is(err, redlock.ErrNotAcquired):
 		return cmp.Or(waited.refusal, err)
 	case end.stopped:

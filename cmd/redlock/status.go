@@ -52,28 +52,20 @@ func statusAction(ctx context.Context, cmd *cli.Command) error {
 // printStatus prints what the nodes said; unknown is why a majority's word is not known, or nil.
 func printStatus(p terminal.Printer, i redlock.Inspection, unknown error) error {
 	lines := []string{fmt.Sprintf("%s: %s", i.Name, holder(i, unknown))}
-	add := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
-	if i.Token > 0 {
-		add("token: %d", i.Token)
+	add := func(is bool, what, text string) {
+		if is {
+			lines = append(lines, what+": "+text)
+		}
 	}
-	if i.Age > 0 {
-		add("age: %s", span(i.Age))
-	}
-	if i.Owner != "" {
-		add("left: %s, unless renewed", left(i.Remaining))
-	}
-	if i.Value != "" {
-		add("value: %s", whole(i.Value))
-	}
+	add(i.Token > 0, "token", token(i.Token))
+	add(i.Age > 0, "age", span(i.Age))
+	add(i.Owner != "", "left", kept(i))
+	add(i.Value != "", "value", whole(i.Value))
 	for r, owner := range i.Readers {
-		add("reader: %s", known(owner, i.ReaderLabels[r]))
+		add(true, "reader", known(owner, i.ReaderLabels[r]))
 	}
-	if i.Waiting > 0 {
-		add("waiting: %d", i.Waiting)
-	}
-	if i.Runs.Begun > 0 {
-		add("runs: %s", runsInWords(i))
-	}
+	add(i.Waiting > 0, "waiting", strconv.Itoa(i.Waiting))
+	add(i.Runs.Begun > 0, "runs", runsInWords(i))
 	rows := [][]string{{"NODE", "HOLDER", "TOKEN", "LEFT", "WAITING", "RUNS", "COUNTS"}}
 	for _, n := range i.Nodes {
 		runs, counts := "-", "yes"
@@ -92,6 +84,14 @@ func printStatus(p terminal.Printer, i redlock.Inspection, unknown error) error 
 		return err
 	}
 	return p.Table(rows)
+}
+
+// kept is for how long the nodes keep a lock.
+func kept(i redlock.Inspection) string {
+	if i.Remaining < 0 {
+		return `for ever, since the key has no TTL: no lock has set it; delete it, or run redlock unlock --force`
+	}
+	return left(i.Remaining) + ", unless renewed"
 }
 
 func holder(i redlock.Inspection, unknown error) string {

@@ -1,13 +1,11 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -26,8 +24,8 @@ func topVerb() *cli.Command {
 		Description: strings.TrimSpace(`
 Shows every node and, for each NAME, who holds the lock: once a second until
 q or Ctrl-C on a terminal, elsewhere once. Locks that do not fit are counted.
-TROUBLE is a code that "redlock doctor" explains; NODES is how many gave the
-lock to the holder. It takes no lock.
+TROUBLE is a code that "redlock doctor" explains; the rest is as in "redlock
+ls". It takes no lock.
 
 EXIT CODES
    0     shown
@@ -52,7 +50,7 @@ func topAction(ctx context.Context, cmd *cli.Command) error {
 			watch(ctx, inspector, names, screen, v)
 			return nil
 		}
-		err = show(cmd, v.object(), func(p terminal.Printer) error { return p.Draw(v.lines(0, 0, p.Colours)...) })
+		err = show(cmd, v.object(), func(p terminal.Printer) error { return p.Draw(v.lines(p.Width, 0, p.Colours)...) })
 		for _, l := range listsOf(v.nodes) {
 			if err == nil && !l.majority() {
 				err = failf(exitNoQuorum, "%s, a majority is %d", votesInWords(v.nodes), l.need())
@@ -115,26 +113,15 @@ func (v *view) lines(width, height int, c terminal.Colours) []string {
 	for _, n := range v.nodes {
 		nodes = append(nodes, []string{withList(n, n.Addr), votes(n), role(n), span(n.Uptime), clock(n), trip(n), trouble(n)})
 	}
-	names := [][]string{{"HOLDER", "TOKEN", "LEFT", "NODES", "WAITING", "NAME"}}
-	for k, i := range v.names {
-		who, on := cmp.Or(i.Label, brief(i.Owner)), 0
+	names := slices.Clone(v.names)
+	for k := range names {
 		if v.known[k] != nil {
-			who = "not known"
+			names[k].Label, names[k].Readers = "not known", nil
 		}
-		for _, n := range i.Nodes {
-			if n.Err == nil && n.Owner != "" && n.Owner == i.Owner {
-				on++
-			}
-		}
-		names = append(names, []string{
-			who, token(i.Token), left(i.Remaining), fmt.Sprintf("%d/%d", on, len(i.Nodes)),
-			strconv.Itoa(i.Waiting), i.Name,
-		})
 	}
-	lines := append([]string{head, ""}, terminal.Align(terminal.Narrow(nodes, width, 0))...)
-	below := append([]string{""}, terminal.Align(terminal.Narrow(names, width, 0, 5))...)
+	lines := append([]string{head, ""}, terminal.Align(terminal.Narrow(nodes, width, []int{0}))...)
+	below := append([]string{""}, lockTable(names, width)...)
 	terminal.Clip(lines, width)
-	terminal.Clip(below, width)
 	lines[0] = c.Paint(terminal.Bold, lines[0])
 	for i, n := range v.nodes {
 		switch at := 3 + i; { // behind the table's head

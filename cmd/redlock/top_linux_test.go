@@ -108,17 +108,17 @@ func TestTopHeedsTheSize(t *testing.T) {
 		args = append(args, fmt.Sprintf("job:%d", i))
 	}
 	s := openTerminal(t, nodesOf(c), binary, args...)
-	s.await("job:28\r\nand 11 more\r\n") // 40 rows, of which one is empty and one the cursor's
+	s.await("0/3\r\nand 11 more\r\n") // 40 rows, of which one is empty and one the cursor's
 	s.resize(20, terminalColumns)
 	s.await("\x1b[H\x1b[J") // what stood there has scrolled away
 	s.await("3 of 3 nodes vote")
 	s.await(c.Addr(2))
-	s.await("job:8\r\nand 31 more\r\n")
+	s.await("0/3\r\nand 31 more\r\n")
 	s.resize(60, terminalColumns)
-	s.await("job:39\r\n")
+	s.await("job:39 ")
 	s.resize(60, 50)
 	s.await("\x1b[H\x1b[J")
-	s.await("job:39\r\n")
+	s.await("job:39 ")
 	s.press("q")
 	if got := s.code(); got != 0 {
 		t.Errorf("got %d, want 0", got)

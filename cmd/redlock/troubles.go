@@ -118,7 +118,11 @@ func (t *troubles) Handle(_ context.Context, record slog.Record) error {
 	})
 	code := said["finding"]
 	if record.Level >= slog.LevelError || code != "settings" && code != "lists" {
-		t.note(said["node"], code, strings.TrimPrefix(record.Message, "node: "))
+		text := strings.TrimPrefix(record.Message, "node: ")
+		if code == "settings" { // no node has to change
+			text += "; " + said["remedy"]
+		}
+		t.note(said["node"], code, text)
 	}
 	return nil
 }

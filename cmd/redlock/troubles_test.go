@@ -27,7 +27,7 @@ func TestTroubles(t *testing.T) {
 	attempt := func(err error) redlock.Event { return redlock.Event{Kind: redlock.EventAttempt, Err: err} }
 	wrong := down(&redlock.ReplyError{Code: "WRONGPASS", Reply: "WRONGPASS invalid"})
 	const saysWrong = "r2:6379 does not vote: WRONGPASS invalid"
-	const unsafe = "other clients use a restart guard of 5 s"
+	const unsafe = "other clients use a restart guard of 5s"
 	found := func(log *slog.Logger, level slog.Level, code, text string) {
 		log.Log(t.Context(), level, "node: "+text, "node", "r3:6379", "finding", code, "remedy", "mend it")
 	}
@@ -86,7 +86,7 @@ func TestTroubles(t *testing.T) {
 			found(log, slog.LevelError, "settings", unsafe)
 			found(log, slog.LevelError, "settings", unsafe)
 			found(log, slog.LevelWarn, "settings", "other clients keep tokens for 2 m")
-		}, []string{unsafe}},
+		}, []string{unsafe + "; mend it"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var said []string

@@ -44,7 +44,7 @@ EXIT CODES
 		Flags: withNodes(
 			&cli.BoolFlag{Name: "force", Usage: "must be given: only its holder may release a lock"},
 			&cli.BoolFlag{Name: "yes", Usage: "do not ask"},
-			&cli.DurationFlag{Name: olderThan, Usage: "take all locks that have been held for longer than `DURATION`"},
+			&cli.DurationFlag{Name: olderThan, HideDefault: true, Usage: "take all locks held for longer than `DURATION`"},
 			jsonFlag("print one JSON object; needs --yes")),
 		Action: settled(unlockAction),
 	}
@@ -98,7 +98,7 @@ func unlockAction(ctx context.Context, cmd *cli.Command) error {
 // unlockMany takes the locks that have been held for long from those who were seen to hold them.
 func unlockMany(ctx context.Context, cmd *cli.Command, inspector *redlock.Inspector) error {
 	var found []redlock.Inspection
-	rows, old := [][]string{lockHead()}, 0
+	old := 0
 	for i, err := range inspector.List(ctx, cmd.Args().First()) {
 		if err != nil {
 			return err
@@ -108,11 +108,11 @@ func unlockMany(ctx context.Context, cmd *cli.Command, inspector *redlock.Inspec
 		} else if i.Age > 0 {
 			continue
 		}
-		found, rows = append(found, i), append(rows, lockRow(i))
+		found = append(found, i)
 	}
 	p, quiet := terminal.NewPrinter(cmd.Root().Writer), cmd.Bool("json")
 	if len(found) > 0 && !quiet {
-		if err := printLocks(p, rows); err != nil {
+		if err := p.Draw(lockTable(found, p.Width)...); err != nil {
 			return err
 		}
 	}
@@ -176,13 +176,9 @@ func ownersOf(i redlock.Inspection) []string {
 
 // confirm shows what is about to be done, and asks. The error says that it is not to be done.
 func confirm(p terminal.Printer, i redlock.Inspection) error {
-	text := fmt.Sprintf("%s: held by %s", i.Name, holders(i))
-	if i.Token > 0 {
-		text += fmt.Sprintf(" with token %d", i.Token)
-	}
-	text += fmt.Sprintf(", for %s unless renewed", left(i.Remaining))
+	text := fmt.Sprintf("%s: held by %s  left: %s", i.Name, changed(i), kept(i))
 	if i.Waiting > 0 {
-		text += fmt.Sprintf("; waiting: %d", i.Waiting)
+		text += fmt.Sprintf("  waiting: %d", i.Waiting)
 	}
 	if err := p.Print(text); err != nil {
 		return err

@@ -20,7 +20,7 @@ func TestWaitingOnATerminal(t *testing.T) {
 	host, _ := os.Hostname()
 	for _, verb := range []string{"run", "once"} {
 		s := openTerminal(t, nodesOf(c), binary, verb, "name", "echo", "held")
-		s.await(fmt.Sprintf("redlock: waiting for 2s: lock name: taken by %s/%d for ", host, holder.cmd.Process.Pid))
+		s.await(fmt.Sprintf("redlock: waiting for 2s: lock name: taken by %s/%d, ", host, holder.cmd.Process.Pid))
 		s.await(" of 5); the next in the queue\r\n")
 		s.press(ctrlC)
 		s.code()

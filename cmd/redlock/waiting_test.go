@@ -84,7 +84,7 @@ func TestWhatAnAttemptHasFound(t *testing.T) {
 	}
 	cases.Eventually(t, "its place is known", func() bool {
 		got := complaint(a.found())
-		return strings.HasPrefix(got, "lock job: taken by web-3/812 for ") &&
+		return strings.HasPrefix(got, "lock job: taken by web-3/812, ") &&
 			strings.HasSuffix(got, " of 3); 2 wait before this one")
 	})
 }

@@ -70,24 +70,20 @@ func (s settings) compare(others []settings) (unsafe bool, text, remedy string) 
 			retentions = append(retentions, other.retention)
 		}
 	}
-	var parts []string
-	if guards != nil {
-		parts = append(parts, fmt.Sprintf("other clients use %s, this one %s",
-			listed("a restart guard of ", "no restart guard", guards), listed("", "none", []time.Duration{s.guard})))
-	}
-	if retentions != nil {
-		parts = append(parts, fmt.Sprintf("other clients keep tokens for %s, this one for %s",
-			listed("", "", retentions), listed("", "", []time.Duration{s.retention})))
-	}
-	if parts == nil {
+	switch { // both follow from WithMaxTTL, so one is enough for a line in cron's mail
+	case guards != nil:
+		text = fmt.Sprintf("other clients use %s, this one %s",
+			listed("a restart guard of ", "no restart guard", guards), listed("", "none", []time.Duration{s.guard}))
+	case retentions != nil:
+		text = fmt.Sprintf("other clients keep tokens for %s, this one for %s",
+			listed("", "", retentions), listed("", "", []time.Duration{s.retention}))
+	default:
 		return false, "", ""
 	}
-	text = strings.Join(parts, "; ")
 	if unsafe = guards != nil && longest > shortest; unsafe {
-		text += fmt.Sprintf(": a lock with the TTL of %s that is in use can be granted twice after nodes restart",
-			inSeconds(longest))
+		text += fmt.Sprintf(": a lock with a TTL of %s may be granted twice after a restart", inSeconds(longest))
 	}
-	remedy = "give all clients the same WithMaxTTL, long enough for the longest TTL"
+	remedy = "give all clients the same WithMaxTTL"
 	if guards != nil && min(s.guard, slices.Min(guards)) == 0 {
 		remedy += ", and none NodeConfig.NoRestartGuard"
 	}

@@ -16,14 +16,14 @@ import (
 // sentences, at the terminal's width; elsewhere lines are whole, for grep.
 type Printer struct {
 	Colours
+	Width int // 0: no limit
 	out   io.Writer
-	width int // 0: no limit
 }
 
 // NewPrinter returns a Printer that writes to out.
 func NewPrinter(out io.Writer) Printer {
 	width, _ := size(out)
-	return Printer{Colours: coloursOn(out), out: out, width: width}
+	return Printer{Colours: coloursOn(out), out: out, Width: width}
 }
 
 // Print prints lines.
@@ -40,20 +40,14 @@ func (p Printer) Draw(lines ...string) error {
 	return err
 }
 
-// Table prints rows with their columns aligned. Where they are too wide, the columns that are named are cut. If none
-// is, lines are: what matters least should stand last.
-func (p Printer) Table(rows [][]string, names ...int) error {
-	if len(names) > 0 {
-		return p.Draw(Align(Narrow(rows, p.width, names...))...)
-	}
-	return p.Draw(Clip(Align(rows), p.width)...)
-}
+// Table prints rows with their columns aligned, and cuts lines: what matters least should stand last.
+func (p Printer) Table(rows [][]string) error { return p.Draw(Clip(Align(rows), p.Width)...) }
 
 // Item prints a sentence behind its mark, with its first word in a colour; further lines are indented.
 func (p Printer) Item(mark, colour, text string) error {
 	const indent = "   "
-	if text = printable.Text(text); p.width > len(indent) {
-		text = strings.Join(Wrap(strings.Fields(text), p.width-len(indent)-1), "\n"+indent)
+	if text = printable.Text(text); p.Width > len(indent) {
+		text = strings.Join(Wrap(strings.Fields(text), p.Width-len(indent)-1), "\n"+indent)
 	}
 	first := strings.IndexAny(text+" ", " \n")
 	return p.Draw(mark + p.Paint(colour, text[:first]) + text[first:])
@@ -82,17 +76,24 @@ func Align(rows [][]string) []string {
 	return strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
 }
 
-// Narrow cuts names in some columns in the middle, those of the widest first, until rows fit, in place. What cannot be
-// said shorter, such as a number, stands in the others. 0: no limit.
-func Narrow(rows [][]string, width int, names ...int) [][]string {
-	const least = 3
-	widths, total := make([]int, len(rows[0])), -gap
+// Narrow makes rows fit, in place; 0: no limit. It cuts names in some columns in the middle, those of the widest first.
+// Where little would be left of them, other columns go before, those that are spare, one after the other.
+func Narrow(rows [][]string, width int, names []int, spare ...int) [][]string {
+	const least, much = 3, 8
+	widths, total, excess := make([]int, len(rows[0])), -gap, 0
 	legible(rows)
 	for c := range widths {
 		for _, cells := range rows {
 			widths[c] = max(widths[c], utf8.RuneCountInString(cells[c]))
 		}
 		total += widths[c] + gap
+	}
+	for _, c := range names {
+		excess += max(widths[c]-much, 0)
+	}
+	for ; width > 0 && total-excess > width && len(spare) > 0; spare = spare[1:] {
+		total -= widths[spare[0]] + gap
+		widths[spare[0]] = 0
 	}
 	for ; width > 0 && total > width; total-- {
 		widest := slices.MaxFunc(names, func(a, b int) int { return cmp.Compare(widths[a], widths[b]) })
@@ -101,9 +102,12 @@ func Narrow(rows [][]string, width int, names ...int) [][]string {
 		}
 		widths[widest]--
 	}
-	for _, cells := range rows {
-		for _, c := range names {
-			cells[c] = shorten(cells[c], widths[c])
+	for r, cells := range rows {
+		rows[r] = cells[:0]
+		for c, cell := range cells {
+			if widths[c] > 0 {
+				rows[r] = append(rows[r], shorten(cell, widths[c]))
+			}
 		}
 	}
 	return rows

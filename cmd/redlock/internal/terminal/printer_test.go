@@ -17,7 +17,7 @@ func TestPrinter(t *testing.T) {
 		1: "…\n…\n…\n1. a sentence that is longer than the terminal is wide\n",
 	} {
 		var out bytes.Buffer
-		p := Printer{out: &out, width: width}
+		p := Printer{out: &out, Width: width}
 		err := errors.Join(p.Table(rows), p.Item("1. ", "", "a sentence that is longer than the terminal is wide"))
 		if err != nil {
 			t.Fatal(err)
@@ -31,7 +31,7 @@ func TestPrinter(t *testing.T) {
 	var out bytes.Buffer
 	p := Printer{out: &out, Colours: true}
 	long := strings.Repeat("x", 1<<16)
-	err := errors.Join(p.Print(evil), p.Table([][]string{{evil, "a"}, {"b", long}}), p.Table([][]string{{evil}}, 0),
+	err := errors.Join(p.Print(evil), p.Table([][]string{{evil, "a"}, {"b", long}}), p.Table([][]string{{evil}}),
 		p.Item("1. ", Red, evil+" b"))
 	want := shown + "\n" + shown + "  a\nb" + strings.Repeat(" ", len(shown)+1) + long[:1<<10] + "…\n" + shown +
 		"\n1. \x1b[31m" + shown + "\x1b[0m b\n"
@@ -60,17 +60,19 @@ func TestWrap(t *testing.T) {
 	}
 }
 
-// Names give way before anything else is cut, the longest first, and keep both ends.
+// Names give way, the longest first, and keep both ends; and before little is left of them, what can be spared.
 func TestNarrow(t *testing.T) {
 	for width, want := range map[int]string{
 		0:  "NAME           TOKEN  HOLDER|job:long-name  1234   web-1/93",
 		30: "NAME           TOKEN  HOLDER|job:long-name  1234   web-1/93",
 		26: "NAME       TOKEN  HOLDER|job:…name  1234   web-1/93",
-		23: "NAME     TOKEN  HOLDER|job…ame  1234   web…/93",
-		5:  "N…E  TOKEN  H…R|j…e  1234   w…3",
+		25: "NAME      TOKEN  HOLDER|job:…ame  1234   web-1/93",
+		24: "NAME           HOLDER|job:long-name  web-1/93",
+		22: "NAME          HOLDER|job:lo…-name  web-1/93",
+		5:  "N…E  H…R|j…e  w…3",
 	} {
 		rows := [][]string{{"NAME", "TOKEN", "HOLDER"}, {"job:long-name", "1234", "web-1/93"}}
-		if got := strings.Join(Align(Narrow(rows, width, 0, 2)), "|"); got != want {
+		if got := strings.Join(Align(Narrow(rows, width, []int{0, 2}, 1)), "|"); got != want {
 			t.Errorf("width %d: got\n%s, want\n%s", width, got, want)
 		}
 	}

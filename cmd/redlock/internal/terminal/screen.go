@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -22,9 +23,9 @@ type Screen struct {
 	keys   *keys      // nil: none is read
 	out    io.Writer
 	below  Drawing
-	drawn  int       // how many of its lines stand on the screen now
+	drawn  []string  // its lines that stand on the screen now
 	width  int       // for which they were drawn
-	at     time.Time // when
+	at     time.Time // when they were last known to be right
 	behind int       // how often it was seen that the terminal is another's
 }
 
@@ -99,7 +100,9 @@ func (s *Screen) tick() {
 	if pressed {
 		s.pressed()
 	}
-	if !stopped { // or else the terminal may be another's
+	if stopped { // the terminal may be another's
+		s.drawn = nil
+	} else {
 		s.draw(nil)
 	}
 }
@@ -113,7 +116,7 @@ func (s *Screen) ours() bool {
 		s.behind = 0
 		return true
 	}
-	s.drawn = 0
+	s.drawn = nil
 	if s.behind++; s.behind == hearing {
 		s.behind = 0
 		background()
@@ -121,33 +124,36 @@ func (s *Screen) ours() bool {
 	return false
 }
 
-// draw prints lines that stay where the changing ones were, and those below, in one write: no flicker. Who has not
-// drawn for long was stopped, and a shell may have written there since. The caller has s.mu.
+// draw prints lines that stay where the changing ones were, and those below if they have changed, in one write: no
+// flicker. Who has not drawn for long was stopped, and a shell may have written there since. The caller has s.mu.
 func (s *Screen) draw(lines []string) {
 	const long = time.Second
 	var b strings.Builder
+	var below []string
 	width, height := s.Room()
+	if s.below != nil {
+		below = append([]string{""}, s.below(width, height)...)
+	}
 	switch {
-	case s.drawn == 0 || time.Since(s.at) > long:
-	case width < s.width, height+1 < s.drawn:
+	case s.drawn == nil || time.Since(s.at) > long:
+	case width < s.width, height+1 < len(s.drawn):
 		b.WriteString("\x1b[H\x1b[J") // the terminal may have broken them, or scrolled: nobody knows where they begin
+	case lines == nil && slices.Equal(below, s.drawn):
+		s.at = time.Now()
+		return
 	default:
-		fmt.Fprintf(&b, "\x1b[%dA\r\x1b[J", s.drawn)
+		fmt.Fprintf(&b, "\x1b[%dA\r\x1b[J", len(s.drawn))
 	}
 	end := "\n"
 	if s.keys != nil {
 		end = "\r\n" // a terminal in raw mode adds nothing
 	}
-	s.drawn, s.width, s.at = 0, width, time.Now()
+	s.drawn, s.width, s.at = below, width, time.Now()
 	for _, line := range lines {
 		b.WriteString(strings.TrimRight(line, " ") + end)
 	}
-	if s.below != nil {
-		below := append([]string{""}, s.below(width, height)...)
-		for _, line := range below {
-			b.WriteString(line + end)
-		}
-		s.drawn = len(below)
+	for _, line := range below {
+		b.WriteString(line + end)
 	}
 	io.WriteString(s.out, b.String()) // nobody to tell
 }

@@ -3,25 +3,28 @@ package terminal
 import (
 	"bytes"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 )
 
-// What changes is drawn over, what is printed meanwhile stays above it, and at the end nothing of it is left. Nothing
-// is drawn over after a pause: a shell may have stopped and continued us.
+// What changes is drawn over, and only then; what is printed meanwhile stays above it, and at the end nothing of it is
+// left. Nothing is drawn over after a pause: a shell may have stopped and continued us.
 func TestAnimate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
 		s := &Screen{Live: true, out: &out}
-		count := 0
+		var count atomic.Int64
 		stop := s.Animate(func(width, height int) []string {
-			count++
-			return []string{fmt.Sprintf("%d of %d×%d", count, width, height)}
+			return []string{fmt.Sprintf("%d of %d×%d", count.Load()+1, width, height)}
 		})
 		s.Print("one   ")
+		time.Sleep(time.Minute) // nothing is drawn that stands there
+		count.Add(1)
 		time.Sleep(61 * time.Millisecond)
 		synctest.Wait()
+		count.Add(1)
 		s.Print("two", "three")
 		s.at = s.at.Add(-2 * time.Second) // nobody else runs now
 		stop()

@@ -36,7 +36,7 @@ func TestTerminal(t *testing.T) {
 		if width, height := NewScreen(c.out).Room(); width != c.width || height != c.height {
 			t.Errorf("%T of %v: got %d×%d, want %d×%d", c.out, at, width, height, c.width, c.height)
 		}
-		if got := NewPrinter(c.out).width; c.out == f && got != c.width || c.out != f && got != 0 {
+		if got := NewPrinter(c.out).Width; c.out == f && got != c.width || c.out != f && got != 0 {
 			t.Errorf("%T of %v: a printer's width: got %d", c.out, at, got)
 		}
 	}
