@@ -80,6 +80,9 @@ func codeOf(err error) exitCode {
 // one line that may be printed.
 func inOurWords(text string) string { return printable.Text(ourWords.Replace(text)) }
 
+// pages is where those have the documentation who have got the command alone.
+const pages = "https://github.com/quorumlock/redlock/blob/main/docs/"
+
 var ourWords = strings.NewReplacer(
 	"\n", "; ",
 	"New: invalid: ", "",
@@ -94,6 +97,8 @@ var ourWords = strings.NewReplacer(
 	"set RootCAs or ServerName of NodeConfig.TLS", "set --ca or --server-name",
 	"set Certificates of NodeConfig.TLS", "set --cert and --key",
 	"fix the function of NodeConfig.Credentials or NodeConfig.TLS", "mend what it names",
+	"options are given to New", "see redlock help nodes",
+	"docs/operations.md", pages+"operations.md", "docs/changing-nodes.md", pages+"changing-nodes.md",
 	"; context deadline exceeded", "; the wait is over",
 	"; context canceled", "",
 )
