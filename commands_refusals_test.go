@@ -32,7 +32,7 @@ func TestRefusals(t *testing.T) {
 					var got string
 					bubble(t, 3, func(t *testing.T, fl *fleet) {
 						for _, n := range fl.nodes[:some] {
-							refuse(n, command)
+							refuse(n, strings.Split(command, "+")...)
 						}
 						got = fl.underRefusal(t)
 					})
@@ -120,7 +120,12 @@ func (fl *fleet) underRefusal(t *testing.T) string {
 		}
 	}
 	slices.Sort(fails)
-	return cmp.Or(strings.Join(slices.Compact(fails), ", "), "-")
+	all := cmp.Or(strings.Join(slices.Compact(fails), ", "), "-")
+	none := strings.Contains(all, "lock") || strings.Contains(all, "available")
+	if err := a.Ready(cancelled(t)); (err != nil) != none {
+		t.Errorf("Ready: %v, and of the rest: %s", err, all)
+	}
+	return all
 }
 
 // Each command that the library sends gets a reply that is late, empty or of another type, on one node or on all.

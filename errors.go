@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 	"unicode/utf8"
 
@@ -226,25 +227,44 @@ func (e *ReplyError) Error() string {
 	if e.Command != "" && !strings.Contains(strings.ToLower(text), e.Command) && !strings.Contains(text, "run the '") {
 		text += " (" + e.Command + ")"
 	}
-	advice := replyAdvice[e.Code]
-	switch lower := strings.ToLower(text); {
-	case strings.HasPrefix(lower, "err unknown ") && strings.Contains(lower, " command"):
-		advice = "the server lacks it, or renamed it: docs/operations.md has what is needed"
-	case strings.Contains(lower, "permissions to access"), strings.Contains(lower, "the script can't access"),
-		strings.Contains(lower, "the script can't publish"):
-		advice = "the user's ~ or & does not cover the prefix: " + replyAdvice["NOPERM"]
-	case strings.Contains(lower, "acl failure in script"), e.Command != "" && strings.Contains(lower, unnamed):
-		advice = replyAdvice["NOPERM"]
-	case strings.Contains(lower, unnamed):
-		advice = "redlock doctor names it; " + replyAdvice["NOPERM"]
-	case e.hasNoPassword():
+	if e.hasNoPassword() {
 		text = "ERR the server has no password"
-		advice = "leave it out, or name the user: default:PASSWORD@ works before and after one is set"
 	}
-	if advice != "" {
+	if advice := e.advice(); advice != "" {
 		text += " (" + advice + ")"
 	}
 	return text
+}
+
+// advice says what an administrator can do; "": there is none.
+func (e *ReplyError) advice() string {
+	switch lower := strings.ToLower(e.Reply); {
+	case strings.HasPrefix(lower, "err unknown ") && strings.Contains(lower, " command"):
+		return "the server lacks it, or renamed it: docs/operations.md has what is needed"
+	case strings.Contains(lower, "permissions to access"), strings.Contains(lower, "the script can't access"),
+		strings.Contains(lower, "the script can't publish"):
+		return "the user's ~ or & does not cover the prefix: " + replyAdvice["NOPERM"]
+	case strings.Contains(lower, "acl failure in script"), e.Command != "" && strings.Contains(lower, unnamed):
+		return replyAdvice["NOPERM"]
+	case strings.Contains(lower, unnamed):
+		return "redlock doctor names it; " + replyAdvice["NOPERM"]
+	case strings.Contains(lower, "db index"):
+		return "the URL's database: raise the server's databases"
+	case strings.Contains(lower, "undeclared key"):
+		return "docs/operations.md has the setting: undeclared-keys"
+	case e.hasNoPassword():
+		return "leave it out, or name the user: default:PASSWORD@ works before and after one is set"
+	default:
+		return replyAdvice[e.Code]
+	}
+}
+
+// marked returns the error, marked if no time makes the node reply otherwise.
+func (e *ReplyError) marked() error {
+	if slices.Contains([]string{"NOAUTH", "WRONGPASS", "NOPERM"}, e.Code) || e.Code == "ERR" && e.advice() != "" {
+		return endpoint.Lasting(e)
+	}
+	return e
 }
 
 const unnamed = "user executing the script can't run this command" // up to Redis 7.0, and without a code
@@ -279,6 +299,9 @@ var replyAdvice = map[string]string{
 	"NOREPLICAS": "too few replicas are attached: lower min-replicas-to-write",
 	"MAXCLIENTS": "raise maxclients",
 	"NOPERM":     "docs/operations.md has the ACL",
+	"BUSY":       "a script does not end there: SCRIPT KILL, or SHUTDOWN NOSAVE if it has written",
+	"LOADING":    "wait",
+	"MISCONF":    "it cannot write to its disk: see its log",
 }
 
 // explained turns a node's error reply into a *ReplyError; it returns other errors as they are. command is the refused
@@ -305,7 +328,7 @@ func explainedReply(err error, command string) error {
 	if e.Code == "NOPERM" || strings.Contains(strings.ToLower(e.Reply), unnamed) {
 		e.Command = command
 	}
-	return e
+	return e.marked()
 }
 
 // withoutQuotes takes away what a server quotes of a request: arguments, which may be the source of a script, and where
@@ -437,6 +460,9 @@ func troubleOf(err error) (kind, text, code string) {
 		return "busy", text, ""
 	case lookedUp(err) != "":
 		return "name", text, ""
+	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE), errors.Is(err, syscall.EADDRNOTAVAIL),
+		errors.Is(err, syscall.ENOBUFS):
+		return "local", text, ""
 	case errors.Is(err, ErrNodeDown):
 		return "down", text, ""
 	default:

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -177,6 +178,7 @@ func TestTroubles(t *testing.T) {
 		{down(&net.OpError{Op: "dial", Err: unknown}), "unreachable", "unreachable: no such host|"},
 		{down(unresolved), "unreachable", "unreachable: the name is not resolved yet|"},
 		{down(&net.OpError{Op: "dial", Net: "tcp", Err: io.EOF}), "unreachable", "unreachable|"},
+		{down(syscall.EMFILE), "unreachable", "unreachable: too many open files|"},
 		{down(io.EOF), "unreachable", "unreachable|EOF"},
 		{errors.New("odd"), "unreachable", "failed|odd"},
 		{down(endpoint.MismatchError{Kind: endpoint.NotRedis}), "not-redis", "unreachable|"},

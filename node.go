@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -12,6 +13,8 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/quorumlock/redlock/internal/guard"
+	"github.com/quorumlock/redlock/internal/lua"
+	"github.com/quorumlock/redlock/internal/printable"
 	"github.com/quorumlock/redlock/internal/quorum"
 	"github.com/quorumlock/redlock/internal/redisconn"
 	"github.com/quorumlock/redlock/internal/resp"
@@ -278,11 +281,79 @@ const idleTrim = 6
 // check is run by the connection now and then. It probes the node, and makes it drop the tokens that are older than the
 // retention. An idle client seldom does: tokens that others write are theirs to trim, and end by themselves.
 func (n *node) check(ctx context.Context) error {
+	kind, also := guard.QuickProbe, []redisconn.Call(nil)
+	if n.bars() != nil { // which Ready awaits the end of
+		kind, also = guard.FullProbe, append(also, n.trialCall())
+	}
 	idle := !n.peers.busy() && n.conn.IdleChecks()%idleTrim != 1
 	if idle || !n.opts.trims() || !n.tokens.KnowsMajority() { // a floor must not follow the clock of a single node
-		return n.reprobe(ctx, guard.QuickProbe)
+		return n.reprobe(ctx, kind, also...)
 	}
-	return n.reprobe(ctx, guard.QuickProbe, n.trimCall(2*probeEvery, ""))
+	return n.reprobe(ctx, kind, append(also, n.trimCall(2*probeEvery, ""))...)
+}
+
+// refusal returns what the node refuses of what locks need, or nil: EVALSHA, which asks for lists, or else what the
+// trial found, which is an EVAL.
+func (n *node) refusal() (refusal *ReplyError) {
+	if errors.As(n.peers.agreement.Said(n.index).Refused, &refusal) && refusal.isOf("evalsha") {
+		return refusal
+	}
+	if t := n.trial.Load(); t != nil {
+		return t.refusal
+	}
+	return nil
+}
+
+// bars returns why the node grants no lock although its vote may count, or nil. Its scripts are tried when its memory
+// is full, too, but what they delete first spares them the refusal.
+func (n *node) bars() error {
+	i, _, _ := n.guard.Status()
+	refusal, now, floor := n.refusal(), n.opts.clock.now(), n.tokens.Below(n.index, 0)
+	switch {
+	case refusal != nil && refusal.bars():
+		return refusal.marked()
+	case i != nil && i.MaxMemory > 0 && i.UsedMemory >= i.MaxMemory && i.Policy == "noeviction":
+		return &ReplyError{Code: "OOM", Reply: "OOM maxmemory is in use"}
+	case n.opts.fencing && n.tokens.TooFarAhead(floor, n.tokens.micros(now)):
+		return n.tokens.tooFarAhead("has dropped a token", floor, now)
+	default:
+		return nil
+	}
+}
+
+// trial finds out whether scripts may do what locks need: else calls fail half-way.
+var trial = lua.Load("trial")
+
+func (n *node) trialCall() redisconn.Call {
+	args := []any{"EVAL", trial.Source, 1, n.rules.TokensKey(), n.opts.prefix + ownChannels}
+	return redisconn.Call{Args: args, Heard: n.noteTrial}
+}
+
+// noteTrial takes the reply to trial.
+func (n *node) noteTrial(reply any, failed error) {
+	if failed != nil {
+		return
+	}
+	t := &tried{}
+	refusal, refused := reply.(redis.Error)
+	said, err := redis.Strings(reply, nil)
+	switch odd := err != nil || len(said) != 4; {
+	case refused:
+		errors.As(explained(refusal, "eval"), &t.refusal)
+	case odd:
+		n.heard("script trial", fmt.Errorf("script trial: %w", resp.Unexpected(reply)))
+	case said[1] != "":
+		errors.As(explained(redis.Error(said[2]), ""), &t.refusal)
+		if t.refusal.Code == "WRONGTYPE" {
+			t.strange = printable.Beginning(said[1], printable.Most)
+			break
+		}
+		t.refusal.Command, t.undeclared = printable.Beginning(strings.ToLower(said[1]), printable.Most), said[3] != ""
+	default:
+		t.largest, _ = token.Parse(said[0])
+		n.heard("script trial", nil)
+	}
+	n.trial.Store(t)
 }
 
 // trimCall is a call of the script trim. The set of tokens lives for longer than the retention by extra. begin is "1"

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/quorumlock/redlock/internal/guard"
@@ -141,6 +142,10 @@ func (e NodeError) short() (word, more string) {
 		return "busy", ""
 	case "name": // with the word: the other nodes may be unreachable for other reasons
 		return "unreachable: " + lookedUp(e.Err), ""
+	case "local":
+		var errno syscall.Errno
+		errors.As(e.Err, &errno)
+		return "unreachable: " + errno.Error(), ""
 	case "down":
 		if strings.HasPrefix(text, "dial ") { // and then address and reason, of which %+v has more
 			return "unreachable", ""

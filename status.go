@@ -4,9 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -17,11 +15,9 @@ import (
 	"github.com/quorumlock/redlock/internal/diagnosis"
 	"github.com/quorumlock/redlock/internal/endpoint"
 	"github.com/quorumlock/redlock/internal/guard"
-	"github.com/quorumlock/redlock/internal/lua"
 	"github.com/quorumlock/redlock/internal/printable"
 	"github.com/quorumlock/redlock/internal/quorum"
 	"github.com/quorumlock/redlock/internal/redisconn"
-	"github.com/quorumlock/redlock/internal/resp"
 	"github.com/quorumlock/redlock/internal/token"
 )
 
@@ -57,17 +53,20 @@ type NodeClients struct {
 }
 
 // Status asks every connected node for its state and returns what is known about all nodes, in the order in which they
-// were given to New. Each node tries, in one script that leaves nothing behind, what locks need. Status returns within
-// the node timeout, or when ctx is done. Calls at the same time share the answers.
+// were given to New. Each node tries, in one script that leaves nothing behind, what locks need, and tries that again
+// every 5 to 15 s if it may not do it. Status returns within the node timeout, or when ctx is done; if it is done
+// already, it asks nobody. Calls at the same time share the answers.
 // Whether a majority votes, Ready says after it.
 func (l *Inspector) Status(ctx context.Context) []NodeStatus {
-	answered := l.asking.DoChan("", func() (any, error) { //nolint:contextcheck // not until this caller leaves
-		l.probeAll()
-		return nil, nil
-	})
-	select {
-	case <-answered:
-	case <-ctx.Done():
+	if ctx.Err() == nil {
+		answered := l.asking.DoChan("", func() (any, error) { //nolint:contextcheck // not until this caller leaves
+			l.probeAll()
+			return nil, nil
+		})
+		select {
+		case <-answered:
+		case <-ctx.Done():
+		}
 	}
 	list := make([]NodeStatus, len(l.nodes))
 	for i, n := range l.nodes {
@@ -87,11 +86,7 @@ func (l *Inspector) probeAll() {
 	for _, n := range l.nodes {
 		if up, _ := n.conn.State(); up {
 			probes.Go(func() {
-				if n.reprobe(ctx, guard.FullProbe,
-					redisconn.Call{
-						Args:  []any{"EVAL", trial.Source, 1, n.rules.TokensKey(), n.opts.prefix + ownChannels},
-						Heard: n.noteTrial,
-					},
+				if n.reprobe(ctx, guard.FullProbe, n.trialCall(),
 					redisconn.Call{Args: []any{"CONFIG", "GET", "timeout"}, Heard: n.noteIdleTimeout},
 				) != nil {
 					n.conn.CheckSoon() // the check gives the connection up
@@ -200,7 +195,7 @@ func (n *node) addTrial(f *diagnosis.Facts) {
 	if refusal := n.refusal(); refusal != nil {
 		f.ScriptRefused, f.ScriptReply = refusal.Error(), refusal.Code
 	}
-	f.Barred = n.bars() && n.peers.barred()
+	f.Barred = n.bars() != nil && n.peers.barred()
 	if t == nil {
 		return
 	}
@@ -233,32 +228,11 @@ func (p *peers) fewAhead() bool {
 	return !p.electorate.MayHold(ahead)
 }
 
-// refusal returns what the node refuses of what locks need, or nil: of EVAL, or else EVALSHA, which asks for lists.
-func (n *node) refusal() (refusal *ReplyError) {
-	if t := n.trial.Load(); t != nil && t.refusal != nil {
-		return t.refusal
-	}
-	if errors.As(n.peers.agreement.Said(n.index).Refused, &refusal) && !refusal.isOf("evalsha") {
-		return nil
-	}
-	return refusal
-}
-
-// bars reports whether the node grants no lock although its vote may count. Its scripts are tried when its memory is
-// full, too, but what they delete first spares them the refusal.
-func (n *node) bars() bool {
-	i, _, _ := n.guard.Status()
-	full := i != nil && i.MaxMemory > 0 && i.UsedMemory >= i.MaxMemory && i.Policy == "noeviction"
-	refusal, now := n.refusal(), n.opts.clock.now()
-	dropped := n.opts.fencing && n.tokens.TooFarAhead(n.tokens.Below(n.index, 0), n.tokens.micros(now))
-	return full || dropped || refusal != nil && refusal.bars()
-}
-
 // barred reports whether such nodes, with those that do not vote, leave no majority.
 func (p *peers) barred() bool {
 	var out quorum.Set
 	for i, n := range p.nodes {
-		if _, down := n.conn.State(); down != nil || n.guard.Newcomer(n.opts.clock.local()) != nil || n.bars() {
+		if _, down := n.conn.State(); down != nil || n.guard.Newcomer(n.opts.clock.local()) != nil || n.bars() != nil {
 			out = out.With(i)
 		}
 	}
@@ -293,36 +267,6 @@ func (p *peers) whyDown() map[string]string {
 	return why
 }
 
-// trial finds out whether scripts may do what locks need: else calls fail half-way.
-var trial = lua.Load("trial")
-
-// noteTrial takes the reply to trial.
-func (n *node) noteTrial(reply any, failed error) {
-	if failed != nil {
-		return
-	}
-	t := &tried{}
-	refusal, refused := reply.(redis.Error)
-	said, err := redis.Strings(reply, nil)
-	switch odd := err != nil || len(said) != 4; {
-	case refused:
-		errors.As(explained(refusal, "eval"), &t.refusal)
-	case odd:
-		n.heard("script trial", fmt.Errorf("script trial: %w", resp.Unexpected(reply)))
-	case said[1] != "":
-		errors.As(explained(redis.Error(said[2]), ""), &t.refusal)
-		if t.refusal.Code == "WRONGTYPE" {
-			t.strange = printable.Beginning(said[1], printable.Most)
-			break
-		}
-		t.refusal.Command, t.undeclared = printable.Beginning(strings.ToLower(said[1]), printable.Most), said[3] != ""
-	default:
-		t.largest, _ = token.Parse(said[0])
-		n.heard("script trial", nil)
-	}
-	n.trial.Store(t)
-}
-
 // noteIdleTimeout takes the reply to CONFIG GET.
 func (n *node) noteIdleTimeout(reply any, failed error) {
 	if failed != nil {
@@ -334,17 +278,17 @@ func (n *node) noteIdleTimeout(reply any, failed error) {
 }
 
 // Ready returns nil as soon as the votes of a majority of the nodes count, so that a free lock can be acquired: at
-// once, or when enough nodes are connected and no longer abstain. They then count for a client that starts now as well,
-// which is up to a second later than for a Locker that has seen the nodes start; but Ready answers for this Locker
-// alone where nodes refuse INFO, or have kept their data through a restart (TrustDisk of [NodeConfig]). It sends
-// nothing: it goes by what the Locker knows of the nodes, which it notices with each request, and by itself every 5 to
-// 15 s. If ctx is done already, Ready answers by the present state.
+// once, or when enough nodes are connected, no longer abstain, and do what locks need, as far as [Inspector.Status]
+// has tried that. They then count for a client that starts now as well, which is up to a second later than for a Locker
+// that has seen the nodes start; but Ready answers for this Locker alone where nodes refuse INFO, or have kept their
+// data through a restart (TrustDisk of [NodeConfig]). It sends nothing: it goes by what the Locker knows of the nodes,
+// which it notices with each request, and by itself every 5 to 15 s. If ctx is done, it answers by the present state.
 //
 // Otherwise the error is a [*QuorumError] that satisfies errors.Is for [ErrNoQuorum] and says for each node whether its
 // vote counts, and if not, why: its Outcome is "votes", "abstained" with an [ErrNodeAbstains], or "failed". Ready
 // returns it when ctx is done; then it satisfies errors.Is for ctx.Err() as well. Ready does not wait for ctx if there
 // can be no majority before somebody changes something: if too many nodes refuse the password or the user (NOAUTH,
-// WRONGPASS, NOPERM; not with Credentials of [NodeConfig], which is asked anew), are refused themselves
+// WRONGPASS, NOPERM …; not with Credentials of [NodeConfig], which is asked anew), are refused themselves
 // ([ErrNodeRefused]), have a certificate that is not accepted or do not accept this client's (not where a function of
 // TLS in [NodeConfig] decides, which is asked anew), or are no Redis servers. While this Locker is refused because of
 // other clients' lists of nodes, Ready waits, too, and its error is a [*ListConflictError]. The error satisfies
@@ -410,17 +354,19 @@ func (l *Inspector) readiness(now time.Time, forNew bool) readiness {
 		switch {
 		case down != nil:
 			part.Outcome, part.Err = outcomeFailed, down
-			if lasting(down, n.opts) {
-				seen.refused = seen.refused.With(i)
-			}
 		case a != nil && !a.Over(now):
 			part.Outcome = outcomeAbstained
 			part.because(abstains(a, now))
 			if !a.Until.IsZero() && (seen.until.IsZero() || a.Until.Before(seen.until)) {
 				seen.until = a.Until
 			}
+		case forNew && n.bars() != nil:
+			part.Outcome, part.Err = outcomeFailed, n.bars()
 		default:
 			seen.votes = seen.votes.With(i)
+		}
+		if lasting(part.Err, n.opts) {
+			seen.refused = seen.refused.With(i)
 		}
 		seen.failure.Nodes = append(seen.failure.Nodes, part)
 	}
@@ -428,19 +374,17 @@ func (l *Inspector) readiness(now time.Time, forNew bool) readiness {
 	return seen
 }
 
-// lasting reports whether a node is down for a reason that no time and no further attempt to connect removes.
-func lasting(down error, o *options) bool {
-	var refusal *ReplyError
+// lasting reports whether no time and no further attempt to connect removes the reason why a node grants nothing. At
+// the next attempt, a function may name another user.
+func lasting(why error, o *options) bool {
 	var mismatch endpoint.MismatchError
+	asks := o.node.Credentials != nil && errors.Is(why, ErrNodeDown)
 	switch {
-	case errors.Is(down, ErrNodeRefused):
-		return true
-	case errors.As(down, &mismatch):
-		return mismatch.Lasting() && !o.certifiesAnew(mismatch.Kind)
-	case o.node.Credentials != nil || !errors.As(down, &refusal):
+	case errors.As(why, &mismatch) && o.certifiesAnew(mismatch.Kind),
+		asks && (errors.As(why, new(*ReplyError)) || errors.As(why, new(endpoint.CredentialsError))):
 		return false
 	default:
-		return refusal.refusesLogin() || refusal.Code == "NOPERM"
+		return endpoint.Lasts(why)
 	}
 }
 

@@ -59,6 +59,11 @@ func TestMemoryThatIsFullOnMostNodes(t *testing.T) {
 			if (err != nil) != (c.want == finding.Unavailable) || found.Code != finding.Memory || found.Severity != c.want {
 				t.Errorf("%+v: got %v, %+v", c, err, found)
 			}
+			if ready := l.Ready(cancelled(t)); (ready == nil) != (err == nil) {
+				t.Errorf("%+v: ready: got %v", c, ready)
+			}
+			fl.nodes[0].SetConfig("maxmemory", "0")
+			within(t, 3*probeEvery/2+ms, "Ready, with room again", func() { succeeds(t, l.Ready(t.Context())) })
 		})
 	}
 }

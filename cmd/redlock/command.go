@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -31,6 +32,7 @@ type command struct {
 	termBefore time.Duration // how long before the end of its hold it is asked to end
 	warn       func(format string, args ...any)
 	attempts   attempts // to get the lock
+	locker     atomic.Pointer[redlock.Locker]
 
 	ran   bool  // the command was started
 	token int64 // of the hold under which it was

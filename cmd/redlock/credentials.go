@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -203,16 +205,23 @@ func (c *passwordCommand) get(ctx context.Context) (string, error) {
 	}
 }
 
+// sureShell is where sh is on every system, whatever the PATH. A variable for tests.
+var sureShell = "/bin/sh"
+
 // ask runs the command. Its errors have what it says on standard error, and nothing of its output.
 func (c *passwordCommand) ask() (string, error) {
 	ctx, cancel := context.WithTimeout(c.ctx, c.limit)
 	defer cancel()
 	var out, said beginning
-	cmd := exec.CommandContext(ctx, "sh", "-c", c.line)
+	sh, err := exec.LookPath("sh")
+	if err != nil {
+		sh = sureShell // the PATH is that of env -i, say
+	}
+	cmd := exec.CommandContext(ctx, sh, "-c", c.line)
 	cmd.Stdout, cmd.Stderr = &out, &said
 	cmd.WaitDelay = time.Second // what it has left in the background may hold its output open
 	inOwnGroup(cmd)
-	err := cmd.Run()
+	err = cmd.Run()
 	password, _, _ := strings.Cut(out.String(), "\n")
 	password = strings.TrimSuffix(password, "\r")
 	switch {
@@ -223,6 +232,9 @@ func (c *passwordCommand) ask() (string, error) {
 			return password, nil
 		}
 		err = errors.New("the first line that it prints is empty")
+	case slices.Contains([]int{int(exitNotRunnable), int(exitNotFound)}, cmd.ProcessState.ExitCode()),
+		errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission): // no command, or no shell
+		err = endpoint.Lasting(err)
 	}
 	if line := said.lastLine(out.String()); line != "" {
 		err = fmt.Errorf("%w: %s", err, line)

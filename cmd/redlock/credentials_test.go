@@ -73,6 +73,20 @@ func TestARunOfThePasswordCommandServesAll(t *testing.T) {
 	}
 }
 
+// The PATH of env -i leads to no sh, which is where it always is. Where there is none at all, only a person helps.
+func TestThePasswordCommandWithoutPath(t *testing.T) {
+	t.Setenv("PATH", "")
+	if got, err := asked(t, "echo s3cret", patience, 0).get(t.Context()); got != "s3cret" || err != nil {
+		t.Errorf("got %q, %v", got, err)
+	}
+	defer func(was string) { sureShell = was }(sureShell)
+	sureShell = "/no/such/sh"
+	code, _, said := redlocks(t, "wait", "--nodes=app:@127.0.0.1:1", "--password-command=echo s3cret")
+	if code != exitNoQuorum || !strings.Contains(said, "/no/such/sh: no such file or directory; no majority is possible") {
+		t.Errorf("got %d, %q", code, said)
+	}
+}
+
 // When the command fails, the error has what it says, and nothing of what it prints.
 func TestThePasswordCommandFails(t *testing.T) {
 	for line, want := range map[string]string{

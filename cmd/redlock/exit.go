@@ -86,6 +86,9 @@ func inOurWords(text string) string {
 // inSeconds finds times that are written otherwise than in flags and tables, and no part of a name.
 var inSeconds = regexp.MustCompile(`((?:,| for| in| of| and| one| is| to| over| within| restarted) [\d.]+) (m?s)\b`)
 
+// pages is where those have the documentation who have got the command alone.
+const pages = "https://github.com/quorumlock/redlock/blob/main/docs/"
+
 var ourWords = strings.NewReplacer(
 	"\n", "; ",
 	"New: invalid: ", "",
@@ -101,6 +104,8 @@ var ourWords = strings.NewReplacer(
 	"set RootCAs or ServerName of NodeConfig.TLS", "set --ca or --server-name",
 	"set Certificates of NodeConfig.TLS", "set --cert and --key",
 	"fix the function of NodeConfig.Credentials or NodeConfig.TLS", "mend what it names",
+	"options are given to New", "see redlock help nodes",
+	"docs/operations.md", pages+"operations.md", "docs/changing-nodes.md", pages+"changing-nodes.md",
 	"; context deadline exceeded", "; the wait is over",
 	"; context canceled", "",
 )

@@ -96,7 +96,7 @@ func start(cmd *exec.Cmd) (*process, error) {
 	err := cmd.Start()
 	if errors.Is(err, unix.ENOEXEC) { // a script without "#!"
 		cmd = &exec.Cmd{
-			Path: shell, Args: append([]string{shell, cmd.Path}, cmd.Args[1:]...), Env: cmd.Env,
+			Path: sureShell, Args: append([]string{sureShell, cmd.Path}, cmd.Args[1:]...), Env: cmd.Env,
 			Stdin: cmd.Stdin, Stdout: cmd.Stdout, Stderr: cmd.Stderr, SysProcAttr: cmd.SysProcAttr,
 		}
 		err = cmd.Start()
@@ -112,9 +112,6 @@ func start(cmd *exec.Cmd) (*process, error) {
 	return p, nil
 }
 
-// shell is where it always is: there may be no PATH.
-const shell = "/bin/sh"
-
 // underItsOwnNumber has the command find its own number where systemd has written ours: sd_listen_fds and
 // sd_watchdog_enabled do nothing for who has another. The number is known once there is a process: sh then becomes the
 // command.
@@ -122,11 +119,11 @@ func underItsOwnNumber(cmd *exec.Cmd) {
 	set := slices.DeleteFunc([]string{"LISTEN_PID", "WATCHDOG_PID"}, func(key string) bool {
 		return os.Getenv(key) != strconv.Itoa(os.Getpid())
 	})
-	if _, err := os.Stat(shell); len(set) == 0 || err != nil {
+	if _, err := os.Stat(sureShell); len(set) == 0 || err != nil {
 		return
 	}
 	script := strings.Join(append(set, `exec "$@"`), "=$$ ")
-	cmd.Path, cmd.Args = shell, append([]string{shell, "-c", script, shell, cmd.Path}, cmd.Args[1:]...)
+	cmd.Path, cmd.Args = sureShell, append([]string{sureShell, "-c", script, sureShell, cmd.Path}, cmd.Args[1:]...)
 }
 
 // wait reports the command's changes and ends with its exit. It takes the place of exec.Cmd.Wait, which does

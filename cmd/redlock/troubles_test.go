@@ -7,94 +7,61 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/alicebob/miniredis/v2"
 
 	"github.com/quorumlock/redlock"
+	"github.com/quorumlock/redlock/finding"
+	"github.com/quorumlock/redlock/internal/cases"
+	"github.com/quorumlock/redlock/internal/endpoint"
 	"github.com/quorumlock/redlock/redlocktest"
 )
 
 // A node that no time mends is told of once, when a majority votes without it, and from whichever side it was heard
 // first.
 func TestTroubles(t *testing.T) {
-	down := func(err error) redlock.Event {
-		err = fmt.Errorf("%w: %w", redlock.ErrNodeDown, err)
-		return redlock.Event{Kind: redlock.EventNode, Node: "r2:6379", Err: err}
+	of := func(node string, why error, code finding.Code) redlock.NodeStatus {
+		if why != nil {
+			why = fmt.Errorf("%w: %w", redlock.ErrNodeDown, why)
+		}
+		unsafe := finding.Finding{Code: code, Severity: finding.Unsafe, Text: "clients disagree", Remedy: "mend it"}
+		return redlock.NodeStatus{Addr: node, Err: why, Findings: []finding.Finding{unsafe}}
 	}
 	attempt := func(err error) redlock.Event { return redlock.Event{Kind: redlock.EventAttempt, Err: err} }
-	wrong := down(&redlock.ReplyError{Code: "WRONGPASS", Reply: "WRONGPASS invalid"})
-	const saysWrong = "r2:6379 does not vote: WRONGPASS invalid"
-	const unsafe = "other clients use a restart guard of 5s"
-	found := func(log *slog.Logger, level slog.Level, code, text string) {
-		log.Log(t.Context(), level, "node: "+text, "node", "r3:6379", "finding", code, "remedy", "mend it")
-	}
+	voted, taken, none := attempt(nil), attempt(redlock.ErrTaken), attempt(redlock.ErrNoQuorum)
+	news := redlock.Event{Kind: redlock.EventNode, Err: redlock.ErrNodeDown}
+	wrong := endpoint.Lasting(errors.New("WRONGPASS invalid"))
+	unknown := &net.OpError{Op: "dial", Err: &net.DNSError{Err: "no such host", IsNotFound: true}}
 	for name, c := range map[string]struct {
-		do   func(t *troubles, log *slog.Logger)
-		want []string
+		events []redlock.Event
+		why    error
+		code   finding.Code
+		want   string
 	}{
-		"before the lock": {func(tr *troubles, _ *slog.Logger) {
-			tr.observe(wrong)
-			tr.observe(attempt(nil))
-			tr.observe(attempt(nil))
-		}, []string{saysWrong}},
-		"after it": {func(tr *troubles, _ *slog.Logger) {
-			tr.observe(attempt(redlock.ErrTaken))
-			tr.observe(wrong)
-			tr.observe(wrong)
-		}, []string{saysWrong}},
-		"without a majority": {func(tr *troubles, _ *slog.Logger) {
-			tr.observe(wrong)
-			tr.observe(attempt(redlock.ErrNoQuorum))
-		}, nil},
-		"what time mends": {func(tr *troubles, log *slog.Logger) {
-			tr.observe(attempt(nil))
-			tr.observe(down(errors.New("dial tcp: connection refused")))
-			tr.observe(down(&redlock.ReplyError{Code: "LOADING", Reply: "LOADING"}))
-			tr.observe(down(&net.DNSError{Err: "server misbehaving", IsTemporary: true}))
-			tr.observe(redlock.Event{Kind: redlock.EventNode, Err: redlock.ErrNodeAbstains})
-			tr.observe(redlock.Event{Kind: redlock.EventNode})
-			found(log, slog.LevelWarn, "abstains", "restarted 2 s ago")
-			found(log, slog.LevelWarn, "silent", "not answered")
-			found(log, slog.LevelWarn, "tls", "no answer to the TLS handshake (… wants redis://)")
-			found(log, slog.LevelWarn, "memory", "95 of 100 bytes are in use")
-			found(log, slog.LevelError, "evicts", "was allowed by a flag")
-			log.Warn("majority gone")
-		}, nil},
-		"no such host": {func(tr *troubles, log *slog.Logger) {
-			tr.observe(attempt(nil))
-			tr.observe(down(&net.OpError{Op: "dial", Err: &net.DNSError{Err: "no such host", Name: "r2", Server: "s"}}))
-			found(log, slog.LevelWarn, "unreachable", "dial tcp: lookup r3 on s: no such host")
-		}, []string{"r2:6379 does not vote: no such host", "r3:6379 does not vote: no such host"}},
-		"unfit": {func(tr *troubles, log *slog.Logger) {
-			tr.observe(attempt(nil))
-			tr.observe(down(fmt.Errorf("%w: it is a replica", redlock.ErrNodeRefused)))
-			found(log, slog.LevelWarn, "refused", "refused: may evict locks, or see NodeConfig.AllowEviction")
-		}, []string{
-			"r2:6379 does not vote: refused: it is a replica",
-			"r3:6379 does not vote: refused: may evict locks, or see --allow-eviction",
-		}},
-		"heard twice": {func(tr *troubles, log *slog.Logger) {
-			tr.observe(redlock.Event{Kind: redlock.EventNode, Node: "r3:6379", Err: wrong.Err})
-			found(log, slog.LevelWarn, "reply-wrongpass", "WRONGPASS invalid")
-			tr.observe(attempt(nil))
-		}, []string{"r3:6379 does not vote: WRONGPASS invalid"}},
-		"clients that disagree": {func(tr *troubles, log *slog.Logger) {
-			tr.observe(attempt(nil))
-			found(log, slog.LevelError, "settings", unsafe)
-			found(log, slog.LevelError, "settings", unsafe)
-			found(log, slog.LevelWarn, "settings", "other clients keep tokens for 2 m")
-		}, []string{unsafe + "; mend it"}},
+		"before the lock":    {[]redlock.Event{news, voted, news, voted}, wrong, "x", "r2 does not vote: WRONGPASS invalid"},
+		"heard from the log": {[]redlock.Event{taken, {}, {}}, wrong, "x", "r2 does not vote: WRONGPASS invalid"},
+		"without a majority": {[]redlock.Event{news, none, {}}, wrong, "x", ""},
+		"what time mends":    {[]redlock.Event{voted, news}, errors.New("connection refused"), finding.Evicts, ""},
+		"no such host":       {[]redlock.Event{voted}, unknown, "x", "r2 does not vote: no such host"},
+		"unfit":              {[]redlock.Event{voted}, redlock.ErrNodeRefused, "x", "r2 does not vote: refused"},
+		"a list":             {[]redlock.Event{voted, news}, nil, finding.Lists, "clients disagree"},
+		"settings":           {[]redlock.Event{voted, {}}, nil, finding.Settings, "clients disagree; mend it"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var said []string
-			tr := &troubles{warn: func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) }}
-			c.do(tr, slog.New(tr))
-			if !slices.Equal(said, c.want) {
-				t.Errorf("got %q, want %q", said, c.want)
+			status := []redlock.NodeStatus{of("r1", nil, "x"), of("r2", c.why, c.code)}
+			tr := &troubles{
+				warn:  func(format string, args ...any) { said = append(said, fmt.Sprintf(format, args...)) },
+				nodes: func() []redlock.NodeStatus { return status }, known: make(map[string]bool),
 			}
+			for _, ev := range c.events {
+				if tr.observe(ev); ev.Kind == "" {
+					slog.New(tr).Warn("node: r2")
+				}
+			}
+			cases.Equals(t, strings.Join(said, "; "), c.want, "said")
 		})
 	}
 }

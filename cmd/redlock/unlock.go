@@ -21,15 +21,12 @@ func unlockVerb() *cli.Command {
 		Name:      "unlock",
 		Usage:     "take a lock from a holder that is stuck",
 		UsageText: "redlock unlock --force [flags] NAME\nredlock unlock --force --older-than DURATION [flags] PREFIX",
-		Description: strings.TrimSpace(`
+		Description: strings.TrimSpace(fmt.Sprintf(`
 Takes the lock NAME from its holder, and hands it to the client that has
 waited longest. It shows the holder and asks first. The lock of a holder that
 has crashed needs no such help: it is free when its TTL is over.
 
-The holder notices at its next renewal, at the latest after its TTL. Until
-then it works on beside the next holder: end it first if you can. The next
-hold has a larger fencing token, so a resource that checks tokens rejects the
-former holder from then on. Nothing protects any other resource.
+%s
 
 With --older-than, it does so with all locks whose names begin with PREFIX
 and that have been held for so long: it lists them, asks once, and takes each
@@ -40,7 +37,7 @@ EXIT CODES
    0     the locks were taken from their holders; or nobody held them
    1     not confirmed: nothing was changed
    64    wrong usage: flags, settings, name or nodes; or nobody to ask
-   69    no quorum: too few nodes answered`),
+   69    no quorum: too few nodes answered`, effect)),
 		Flags: withNodes(
 			&cli.BoolFlag{Name: "force", Usage: "must be given: only its holder may release a lock"},
 			&cli.BoolFlag{Name: "yes", Usage: "do not ask"},
@@ -49,6 +46,13 @@ EXIT CODES
 		Action: settled(unlockAction),
 	}
 }
+
+// effect is what it means to take a lock from its holder.
+const effect = `The holder is told at once; one that does not listen notices at its next
+renewal, at the latest after its TTL. Until then it works on beside the next
+holder: end it first if you can. The next hold has a larger token, so a
+resource that checks tokens rejects the former holder from then on. Nothing
+protects any other resource.`
 
 // olderThan is the flag that makes a prefix of the name.
 const olderThan = "older-than"
@@ -188,10 +192,7 @@ func confirm(p terminal.Printer, i redlock.Inspection) error {
 
 // confirmed says what it means to take a lock from its holder, and asks. The error says that it is not to be done.
 func confirmed(p terminal.Printer, question string) error {
-	const effect = "The holder notices at its next renewal, at the latest after its TTL. Until then it works on beside " +
-		"the next holder: end it first if you can. The next hold has a larger token, so a resource that checks tokens " +
-		"rejects the former holder then. Nothing protects any other resource."
-	if err := p.Item("   ", "", effect); err != nil {
+	if err := p.Item("   ", "", strings.ReplaceAll(effect, "\n", " ")); err != nil {
 		return err
 	}
 	_, _ = fmt.Fprintf(os.Stderr, "%s [y/N] ", printable.Text(question))

@@ -16,15 +16,15 @@ func waitVerb() *cli.Command {
 		Usage:     "wait until locks can be taken",
 		UsageText: "redlock wait [flags]",
 		Description: strings.TrimSpace(`
-Ends as soon as a majority of the nodes votes: for what is started together
-with them. Nothing is locked. It does not wait for what no time mends: a
-wrong password, or nodes that are unfit to vote.
+Ends as soon as a majority of the nodes votes, and may do what locks need:
+for what is started together with them. Nothing is locked. It does not wait
+for what no time mends: a wrong password, or nodes that are unfit to vote.
 
 EXIT CODES
-   0     a majority votes
+   0     locks can be taken
    64    wrong usage: flags, settings or nodes
-   69    no majority votes: --wait is over, or one is not possible until
-         somebody changes something`),
+   69    no majority: --wait is over, or one is not possible until somebody
+         changes something`),
 		Flags: withNodes(append(
 			waitFlags("give up when no majority votes after `DURATION`; 0s is --no-wait", "look once"),
 			jsonFlag("say what there is to say as JSON objects"))...),
@@ -52,6 +52,7 @@ func waitAction(ctx context.Context, cmd *cli.Command) error {
 		if err := refusedAtStart(locker); err != nil {
 			return named(err, "wait", "")
 		}
+		verb := ctx
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		switch {
@@ -61,9 +62,15 @@ func waitAction(ctx context.Context, cmd *cli.Command) error {
 			ctx, cancel = context.WithTimeout(ctx, limit)
 			defer cancel()
 		}
-		now, stop := context.WithCancel(ctx)
-		stop()
-		defer reports(cmd, func() error { return named(locker.Ready(now), "wait", "") })()
-		return named(locker.Ready(ctx), "wait", "")
+		defer reports(cmd, func() error { return named(locker.Ready(ended), "wait", "") })()
+		for {
+			if err := locker.Ready(ctx); err != nil {
+				return named(err, "wait", "")
+			}
+			locker.Status(verb) // the nodes that vote try what locks need, from now on until they may do it
+			if locker.Ready(ended) == nil {
+				return nil
+			}
+		}
 	}, fits...)
 }

@@ -6,9 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"os/exec"
-	"slices"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -106,7 +103,7 @@ func (a *attempts) observe(ev redlock.Event) {
 	a.last = ev.Err
 	a.mu.Unlock()
 	var q *redlock.QuorumError
-	if errors.As(ev.Err, &q) && fewerThanNeeded(q, lacksRight) {
+	if errors.As(ev.Err, &q) && onlyAPersonMends(q) {
 		select {
 		case a.barred <- ev.Err:
 		default: // nobody listens, or has heard it
@@ -137,12 +134,27 @@ func (a *attempts) found() error {
 
 // watching are the options by which the command learns what its Locker has found.
 func (c *command) watching() []redlock.Option {
-	t := &troubles{warn: c.warn}
+	t := &troubles{warn: c.warn, nodes: c.nodes, known: make(map[string]bool)}
 	return []redlock.Option{redlock.WithLogger(slog.New(t)), redlock.WithObserver(func(ev redlock.Event) {
 		c.attempts.observe(ev)
 		t.observe(ev)
 	})}
 }
+
+// nodes returns what is known of the nodes, once there is a Locker. It asks them nothing.
+func (c *command) nodes() []redlock.NodeStatus {
+	if l := c.locker.Load(); l != nil {
+		return l.Status(ended)
+	}
+	return nil
+}
+
+// ended has calls answer by what is known.
+var ended = func() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}()
 
 // wait is how long and how often to ask for a lock.
 type wait struct {
@@ -160,6 +172,7 @@ type outcome struct {
 // await begins to wait as the flags say. A signal that would end a program ends the wait, and so does a majority of
 // nodes that refuse this client. Meanwhile, what is waited for is told.
 func (c *command) await(ctx context.Context, cmd *cli.Command, locker *redlock.Locker) wait {
+	c.locker.Store(locker)
 	var w wait
 	var limit time.Duration
 	limit, w.once, _ = waitLimit(cmd) // which newCommand has checked
@@ -236,55 +249,28 @@ func untilRefused(ctx context.Context, done <-chan struct{}, locker *redlock.Loc
 // connect may be right the next time, so that Ready waits for it. But what a majority refuses before anything has
 // worked is a mistake that no time mends, and a cron job should not wait for ever because of it.
 func refusedAtStart(locker *redlock.Locker) error {
-	now, cancel := context.WithCancel(context.Background())
-	cancel()
-	err := locker.Ready(now)
+	err := locker.Ready(ended)
 	var q *redlock.QuorumError
 	switch {
 	case !errors.As(err, &q): // nothing is wrong, or nothing of this kind
 		return nil
 	case !errors.Is(err, context.Canceled): // Ready says so itself
 		return err
-	case fewerThanNeeded(q, refusesLogin):
+	case onlyAPersonMends(q):
 		return refusal{err}
 	}
 	return nil
 }
 
-// fewerThanNeeded reports whether the nodes that do not refuse are no majority.
-func fewerThanNeeded(q *redlock.QuorumError, refuses func(error) bool) bool {
+// onlyAPersonMends reports whether the nodes that time may mend, or that need no mending, are no majority.
+func onlyAPersonMends(q *redlock.QuorumError) bool {
 	left := len(q.Nodes)
 	for _, n := range q.Nodes {
-		if refuses(n.Err) {
+		if endpoint.Lasts(n.Err) {
 			left--
 		}
 	}
 	return left < q.Need
-}
-
-// lacksRight reports whether a node does not let the user do what a lock needs.
-func lacksRight(err error) bool {
-	var reply *redlock.ReplyError
-	return errors.As(err, &reply) && strings.HasSuffix(reply.Error(), "has the ACL)")
-}
-
-// refusesLogin reports whether a node refuses what it was shown, user and password or a certificate, or cannot be shown
-// any, since sh does not find the command that prints the password, or cannot execute it.
-func refusesLogin(err error) bool {
-	var reply *redlock.ReplyError
-	var mismatch endpoint.MismatchError
-	var command *exec.ExitError
-	switch {
-	case errors.As(err, &command):
-		return slices.Contains([]int{int(exitNotRunnable), int(exitNotFound)}, command.ExitCode())
-	case errors.As(err, &mismatch):
-		return mismatch.Lasting()
-	case !errors.As(err, &reply):
-		return false
-	default:
-		return slices.Contains([]string{"NOAUTH", "WRONGPASS", "NOPERM"}, reply.Code) ||
-			strings.Contains(reply.Error(), "the server has no password")
-	}
 }
 
 // refusal says that no majority is possible until somebody changes something, where Ready does not.

@@ -43,7 +43,7 @@ var table = []row{
 		"fix the function of NodeConfig.Credentials or NodeConfig.TLS",
 	},
 	{"reply-{reply}", finding.Degraded, trouble("login"), "{error}", "check user and password of the node"},
-	{"reply-{reply}", finding.Degraded, trouble("reply"), "{error}", "see the code in docs/operations.md"},
+	{"reply-{reply}", finding.Degraded, trouble("reply"), "{error}", ""},
 	{
 		finding.Silent, finding.Degraded, trouble("silent", "late", "busy"), "{error}",
 		"check the node's load and the network",
@@ -51,6 +51,10 @@ var table = []row{
 	{
 		finding.Unreachable, finding.Degraded, trouble("name"), "{error}",
 		"check the host's name, and what this machine asks for names",
+	},
+	{
+		finding.Unreachable, finding.Degraded, trouble("local"), "{error}",
+		"it is this machine, not the node: raise ulimit -n, and see what uses up its ports",
 	},
 	{
 		finding.Unreachable, finding.Degraded, trouble("no connection", "down", "other"), "{error}",
@@ -74,8 +78,7 @@ var table = []row{
 	},
 	{
 		finding.Record, finding.Degraded, func(f *Facts) bool { return f.Unkept != "" && !trouble("refused", "twice")(f) },
-		"the node record {record} cannot be kept, so FLUSHALL goes unnoticed: {unkept}",
-		"allow GET, SET and EVAL on the key, or make it a string",
+		"the node record {record}, a string, cannot be kept, so FLUSHALL goes unnoticed: {unkept}", "",
 	},
 	{
 		finding.Evicts, finding.Unsafe,
@@ -132,8 +135,7 @@ var table = []row{
 	},
 	{
 		"reply-{script reply}", finding.Degraded, func(f *Facts) bool { return f.ScriptRefused != "" && !f.Undeclared },
-		"scripts may not do all that locks need{barred}: {script refused}",
-		"see the code in docs/operations.md",
+		"scripts may not do all that locks need{barred}: {script refused}", "",
 	},
 	{
 		finding.Lists, finding.Unsafe, func(f *Facts) bool { return f.Clash || f.Registered && f.rival() != nil },
@@ -148,8 +150,7 @@ var table = []row{
 	},
 	{
 		finding.ListsRefused, finding.Note, func(f *Facts) bool { return f.ListsRefused != "" },
-		"which clients use which list of nodes is not known: {lists refused}",
-		"allow the commands in docs/deploy/users.acl",
+		"which clients use which list of nodes is not known: {lists refused}", "",
 	},
 
 	{

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -54,15 +55,20 @@ func (e MismatchError) Error() string {
 // Unwrap returns the error on which the conclusion rests, or nil.
 func (e MismatchError) Unwrap() error { return e.err }
 
-// Lasting reports whether no time removes the mismatch: it is certain, and somebody has to change something.
-func (e MismatchError) Lasting() bool {
-	switch e.Kind {
-	case NotRedis, NoTLS, Certificate, OurCertificate:
-		return true
-	default:
-		return false
-	}
+// Lasts reports whether no time and no further attempt removes what err is about, so that a person has to: a mismatch
+// that is certain, or what was marked where it was built.
+func Lasts(err error) bool {
+	var mismatch MismatchError
+	certain := []MismatchKind{NotRedis, NoTLS, Certificate, OurCertificate}
+	return errors.As(err, new(lastingError)) || errors.As(err, &mismatch) && slices.Contains(certain, mismatch.Kind)
 }
+
+// Lasting marks an error for Lasts.
+func Lasting(err error) error { return lastingError{err} }
+
+type lastingError struct{ error }
+
+func (e lastingError) Unwrap() error { return e.error }
 
 // alert explains the alert by which a server ends a TLS connection. It may come at the first command.
 func alert(err error) error {

@@ -59,8 +59,8 @@ func TestWhatEndsAHandshake(t *testing.T) {
 	} {
 		err := handshake(c.secure, c.answer)
 		var got MismatchError
-		if !errors.As(err, &got) || got.Kind != c.kind || got.Lasting() != c.lasting || err.Error() != c.want {
-			t.Errorf("%s: got %v (kind %d, lasting %t)", c.name, err, got.Kind, got.Lasting())
+		if !errors.As(err, &got) || got.Kind != c.kind || Lasts(err) != c.lasting || err.Error() != c.want {
+			t.Errorf("%s: got %v (kind %d, lasting %t)", c.name, err, got.Kind, Lasts(err))
 		}
 	}
 	const silence = "no answer to the TLS handshake (a node that does not speak TLS wants redis://): for 1 s"

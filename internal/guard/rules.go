@@ -9,6 +9,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/quorumlock/redlock/internal/endpoint"
 	"github.com/quorumlock/redlock/internal/redisconn"
 )
 
@@ -35,7 +36,7 @@ func (r *Rules) TokensKey() string { return r.Prefix + "redlock:tokens" }
 func (r *Rules) RecordKey() string { return r.Prefix + "redlock:node" }
 
 // ErrRefused means that a node answers but is not fit to vote. The error's text says what to change.
-var ErrRefused = errors.New("refused")
+var ErrRefused = endpoint.Lasting(errors.New("refused"))
 
 // unfit returns why the node must not vote, or nil.
 func (i *Info) unfit(r *Rules) error {
