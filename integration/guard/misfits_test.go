@@ -75,7 +75,7 @@ func TestDoctorKnowsEachMisfit(t *testing.T) {
 
 	const tlsWanted = "[unreachable] ADDR: it accepts the connection and closes it without an answer, as a proxy does " +
 		"whose server is down, and a node that wants TLS (rediss://)\n"
-	const noTLS, isHTTP = "it does not speak TLS: write redis://", "it is no Redis server, but answers HTTP"
+	const noTLS, isHTTP = "no answer to the TLS handshake (a node that", "it is no Redis server, but answers HTTP"
 	const unaccepted, isSentinel = "its certificate is not accepted: certificate ", "it is a Sentinel, which keeps no data"
 	const none, password = "no quorum: 0 of 1 voted, ADDR ", "redis://:hunter2@ADDR"
 	rows := [][]string{ // a name, URL and address, what doctor says; what "wait" says in its one line; flags

@@ -303,10 +303,6 @@ func (d *dialer) dial(ctx context.Context, at []string, p *patience) (conn net.C
 	}
 	p.next()
 	secure := tls.Client(conn, endpoint.TLSConfig(d.config.TLS, d.url.Address))
-	// Redis without TLS takes the greeting for a line whose end is to come, and is silent. Where the time is about to be
-	// over, the line becomes one that is too long for it: it then answers what is certainly no TLS.
-	last := time.AfterFunc(d.config.ConnectTimeout*9/10, func() { _, _ = conn.Write(make([]byte, 64<<10)) })
-	defer last.Stop()
 	if err := secure.HandshakeContext(ctx); err != nil {
 		_ = conn.Close()
 		err = d.causeOf(ctx, err, true)
