@@ -366,7 +366,8 @@ func (w *worker) job() {
 			call.begun = time.Time{}
 		}
 		call.returned, call.told = time.Now(), w.outcome(call, err)
-		call.uncounted = call.told >= toldDone || errors.Is(err, redlock.ErrTaken) || notBegun && err == runs.ErrNotBegun
+		alone := err == runs.ErrNotBegun //nolint:errorlint // or it may have been counted
+		call.uncounted = call.told >= toldDone || errors.Is(err, redlock.ErrTaken) || alone
 	})
 }
 
