@@ -42,7 +42,7 @@ func TestRunInAPipeline(t *testing.T) {
 	t.Parallel()
 	c := redlocktest.New(t, 5)
 	shell := openShell(t, c)
-	shell.press(`($REDLOCK run --ttl 2s name -- sh -c 'trap "" TERM; setsid sleep 999 & echo $!; trap - TERM; cat'
+	shell.press(`($REDLOCK run --ttl 2s name -- sh -c 'trap "" TERM; setsid sleep 999 & echo $!; trap - TERM; sleep 999'
 		echo co""de=$?) | sh -c 'read x; echo ch""ild; read y </dev/tty; echo child $x got $y.; cat'` + "\n")
 	shell.await("child")
 	shell.press("key\n")
