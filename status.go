@@ -360,10 +360,15 @@ func (l *Inspector) readiness(now time.Time, forNew bool) readiness {
 			if !a.Until.IsZero() && (seen.until.IsZero() || a.Until.Before(seen.until)) {
 				seen.until = a.Until
 			}
-		case forNew && n.bars() != nil:
-			part.Outcome, part.Err = outcomeFailed, n.bars()
 		default:
-			seen.votes = seen.votes.With(i)
+			if forNew {
+				part.Err = n.bars()
+			}
+			if part.Err == nil {
+				seen.votes = seen.votes.With(i)
+			} else {
+				part.Outcome = outcomeFailed
+			}
 		}
 		if lasting(part.Err, n.opts) {
 			seen.refused = seen.refused.With(i)

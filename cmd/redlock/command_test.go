@@ -204,6 +204,18 @@ type stuck struct{}
 
 func (stuck) Write(text []byte) (int, error) { time.Sleep(time.Hour); return len(text), nil }
 
+// Nothing that a verb has to say keeps it from its end.
+func TestAVerbEndsThoughNobodyReads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begun := time.Now()
+		code := run(t.Context(), strings.Fields("redlock run --json"), io.Discard, stuck{})
+		if took := time.Since(begun); code != exitUsage || took != 2*time.Second {
+			t.Errorf("got %d after %s", code, took)
+		}
+		time.Sleep(24 * time.Hour) // until all is written
+	})
+}
+
 // A supervisor that signals every process of a service has told the command already: it hears a signal from us only if
 // it does not end by that. One on which somebody insists is passed on at once, instead of the first. And nothing stops
 // us before the command has stopped, or had the time to.

@@ -5,7 +5,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/quorumlock/redlock/internal/cases"
 	"github.com/quorumlock/redlock/internal/ports"
@@ -32,21 +31,6 @@ func TestWaitingOnATerminal(t *testing.T) {
 	if text := s.text(); len(text) < 10 || text[:len("redlock: lock")] != "redlock: lock" {
 		t.Errorf("--quiet: got %q", text)
 	}
-}
-
-// The terminal's Ctrl-S has us wait for a key when we speak: the lock is not held meanwhile without its command.
-func TestWaitingOnAStoppedTerminal(t *testing.T) {
-	t.Parallel()
-	c := redlocktest.New(t, 5)
-	holder := holding(t, c, "run", "name")
-	file := t.TempDir() + "/ran"
-	s := openTerminal(t, nodesOf(c), binary, "run", "name", "touch", file)
-	s.press("\x13")
-	time.Sleep(firstReport + 500*time.Millisecond)
-	holder.stdin.Close()
-	cases.Eventually(t, "the command", func() bool { _, err := os.Stat(file); return err == nil })
-	cases.Equals(t, s.code(), exitOK, "exit code")
-	free(t, c, "name")
 }
 
 // All nodes are down: nothing is taken for something that ends by itself soon.
