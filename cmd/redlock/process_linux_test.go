@@ -114,11 +114,12 @@ func TestLostEndsWhatHasLeftTheGroup(t *testing.T) {
 	})
 }
 
-// withoutPidfds becomes a program to which the kernel refuses them, as old ones and some sandboxes do.
+// withoutPidfds becomes a program to which the kernel refuses a call for them, as old ones and some sandboxes do.
 func withoutPidfds() int {
+	refused, _ := strconv.Atoi(os.Args[1])
 	filter := []unix.SockFilter{
 		{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS}, // the system call's number
-		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: unix.SYS_PIDFD_OPEN, Jf: 1},
+		{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: uint32(refused), Jf: 1},
 		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)},
 		{Code: unix.BPF_RET | unix.BPF_K, K: unix.SECCOMP_RET_ALLOW},
 	}
@@ -128,7 +129,7 @@ func withoutPidfds() int {
 		err = unix.Prctl(unix.PR_SET_SECCOMP, unix.SECCOMP_MODE_FILTER, uintptr(unsafe.Pointer(&program)), 0, 0)
 	}
 	if err == nil {
-		err = syscall.Exec(os.Args[1], os.Args[1:], os.Environ())
+		err = syscall.Exec(os.Args[2], os.Args[2:], os.Environ())
 	}
 	fmt.Println(err)
 	return 1
@@ -136,17 +137,22 @@ func withoutPidfds() int {
 
 // Without pidfds, what has left the group cannot be ended for sure. It is named, and nobody waits for it.
 func TestLostWithoutPidfds(t *testing.T) {
-	t.Parallel()
-	c := redlocktest.New(t, 5)
-	s := beginCmd(t, c, exec.Command("sh", "-c", roleKey+`="no pidfds" exec "$@"`, "sh", os.Args[0], binary, "run",
-		"--ttl=2s", "name", "--", "sh", "-c", `setsid sh -c 'echo $$; exec sleep 999 >/dev/null 2>&1' & read line`))
-	stray := cases.Must(strconv.Atoi(s.next()))(t)
-	defer unix.Kill(stray, unix.SIGKILL)
-	c.Kill(0, 2, 4)
-	cases.Equals(t, s.code(), exitLost, "exit code")
-	said := fmt.Sprintf("redlock: still running, without the lock: process %d (sleep) of user ", stray)
-	if !strings.Contains(s.stderr.String(), said) {
-		t.Errorf("got %q, want %q", s.stderr.String(), said)
+	for name, call := range map[string]int{"open": unix.SYS_PIDFD_OPEN, "send": unix.SYS_PIDFD_SEND_SIGNAL} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := redlocktest.New(t, 5)
+			s := beginCmd(t, c, exec.Command("sh", "-c", roleKey+`="no pidfds" exec "$@"`, "sh", os.Args[0], strconv.Itoa(call),
+				binary, "run", "--ttl=2s", "name", "--",
+				"sh", "-c", `setsid sh -c 'echo $$; exec sleep 999 >/dev/null 2>&1' & read line`))
+			stray := cases.Must(strconv.Atoi(s.next()))(t)
+			defer unix.Kill(stray, unix.SIGKILL)
+			c.Kill(0, 2, 4)
+			cases.Equals(t, s.code(), exitLost, "exit code")
+			said := fmt.Sprintf("redlock: still running, without the lock: process %d (sleep) of user ", stray)
+			if !strings.Contains(s.stderr.String(), said) {
+				t.Errorf("got %q, want %q", s.stderr.String(), said)
+			}
+		})
 	}
 }
 

@@ -207,9 +207,7 @@ func (p *process) forward(sig syscall.Signal, trusted func() bool) error {
 }
 
 // terminate asks all to end. Who is stopped must run to hear of it.
-func (p *process) terminate() {
-	p.all(unix.SIGTERM, unix.SIGCONT)
-}
+func (p *process) terminate() { p.all(unix.SIGTERM, unix.SIGCONT) }
 
 // kill ends all that can be found now. What is forked meanwhile is left to the next call.
 func (p *process) kill() {
