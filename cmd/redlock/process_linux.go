@@ -39,11 +39,8 @@ func adopt() bool {
 		return false
 	}
 	fd, err := unix.PidfdOpen(os.Getpid(), 0)
-	if err != nil {
-		return false
-	}
 	defer unix.Close(fd)
-	if (member{fd: fd}).signal(0) != nil {
+	if err != nil || (member{fd: fd}).signal(0) != nil {
 		return false
 	}
 	return os.Getpid() == 1 || unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == nil

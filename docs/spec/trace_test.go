@@ -123,7 +123,11 @@ var stepLine = regexp.MustCompile(`(?m)^\s*\d+$`)
 // What the library does in the simulation is what the model may do.
 func TestHistories(t *testing.T) {
 	steps := map[string]int{}
-	for seed := *first; seed < *first+*seeds; seed++ {
+	checked := []uint64{162, 219, 223} // in which somebody asks again, as in few
+	for seed := range *seeds {
+		checked = append(checked, *first+seed)
+	}
+	for _, seed := range checked {
 		r := record(t, seed)
 		for _, a := range r.Actions {
 			steps[a.What]++
@@ -132,7 +136,7 @@ func TestHistories(t *testing.T) {
 			t.Errorf("seed %d: %s", seed, broken)
 		}
 	}
-	t.Logf("%d histories: %v", *seeds, steps)
+	t.Logf("%d histories: %v", len(checked), steps)
 	for what := range words {
 		if steps[what] == 0 {
 			t.Errorf("no history has a step %q", what)
