@@ -145,7 +145,6 @@ func (c *limitClient) run(ctx context.Context, inFlight int, names [][]string, r
 			}
 			now := time.Now()
 			if h.holding {
-				rec.acquire.add(now.Sub(h.began))
 				h.holding = false
 				if err := send(h, h.bytes[0], 1); err != nil {
 					return err

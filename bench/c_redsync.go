@@ -32,7 +32,7 @@ func redsyncOver(library string, open openPool, failFast bool) contestant {
 		name, opts = name+" fail-fast", append(opts, redsync.WithFailFast(true))
 	}
 	return contestant{
-		name: name, nodes: 5, native: []string{"set"},
+		name: name, nodes: 5,
 		open: func(nodes []string, goroutines int) (*client, error) {
 			return openRedsync(nodes, goroutines, open, opts)
 		},

@@ -23,8 +23,6 @@ type contestant struct {
 	open   opener
 	system *system // nil: the masters
 	leader bool    // the fault of a scenario befalls the system's leader, not a follower
-	// Commands that it sends by themselves and never from within a script: with EVAL and EVALSHA, all that it asks.
-	native []string
 }
 
 // An opener opens what one process would have, for so many goroutines.

@@ -229,8 +229,11 @@ var told = map[string]string{
 func (g *gathering) tell() ([]map[string]float64, error) {
 	var all []map[string]float64
 	for _, s := range g.cluster.servers {
-		_, n := s.calls(nil)
-		all = append(all, map[string]float64{commands: float64(n)})
+		n := 0.0
+		for _, times := range s.commands() {
+			n += float64(times)
+		}
+		all = append(all, map[string]float64{commands: n})
 	}
 	for field, section := range told {
 		numbers, err := g.asked(section, field)

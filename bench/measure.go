@@ -15,6 +15,9 @@ func (b *bench) round(sc scenario, c contestant, goroutines int, duration time.D
 	if c.spared {
 		sc.afterWarmup, sc.midway = nil, nil
 	}
+	if sc.hold > 0 {
+		sc.apart, sc.shared = true, 1
+	}
 	defer b.cluster.heal()
 	var phase atomic.Int32
 	ctx, cancel := context.WithCancel(context.Background())
@@ -25,6 +28,7 @@ func (b *bench) round(sc scenario, c contestant, goroutines int, duration time.D
 			names[i] = names[0][:sc.shared]
 		}
 	}
+	turns := &turns{hold: sc.hold, base: time.Now()}
 	open, each := 1, goroutines // clients, and goroutines of each
 	if sc.apart {
 		open, each = goroutines, 1
@@ -58,11 +62,21 @@ func (b *bench) round(sc scenario, c contestant, goroutines int, duration time.D
 		})
 	} else {
 		for i, w := range workers {
-			start(func(rec *recorder) { work(w, names[i], rec) })
+			start(func(rec *recorder) {
+				if sc.hold > 0 {
+					turns.take(ctx, w, names[i][0], rec)
+				} else {
+					work(w, names[i], rec)
+				}
+			})
 		}
 	}
 
-	b.warm(sc, cmp.Or(sc.warmup, b.warmup))
+	warmup := cmp.Or(sc.warmup, b.warmup)
+	if sc.hold > 0 { // until all have had a turn: what they wait when all come at once is another matter
+		warmup += time.Duration(goroutines) * 5 * time.Millisecond
+	}
+	b.warm(sc, warmup)
 	before, after := b.clock(sc, &phase, duration)
 	cancel()
 	ended := b.end(&group)
@@ -74,6 +88,9 @@ func (b *bench) round(sc scenario, c contestant, goroutines int, duration time.D
 		s.figures, s.example = figuresOf(recs, before, after)
 		if sc.gaps {
 			s.figures[without] = longestGap(recs, before.at, after.at)
+		}
+		if sc.hold > 0 {
+			turns.add(s.figures, recs)
 		}
 	}
 	err = b.conclude(&s, clients...)
@@ -196,17 +213,11 @@ func work(w worker, names []string, rec *recorder) {
 			rec.failed(err)
 			continue
 		}
-		held := time.Now()
-		err := w.unlock(ctx)
-		end := time.Now()
-		if err != nil {
+		rec.acquisition(time.Now())
+		if err := w.unlock(ctx); err != nil {
 			rec.failed(err)
 		}
-		if rec.phase.Load() != warming {
-			rec.acquire.add(held.Sub(began))
-		}
-		rec.acquisition(held)
-		rec.cycles(end.Sub(began), 1)
+		rec.cycles(time.Since(began), 1)
 	}
 }
 

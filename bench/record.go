@@ -13,7 +13,6 @@ type recorder struct {
 	phase   *atomic.Int32
 	done    int // cycles completed while the clock ran
 	cycle   hist
-	acquire hist
 	errors  int
 	example error
 
@@ -102,7 +101,7 @@ func (u usage) since(before usage) (sum time.Duration) {
 
 // figuresOf a round are those of its recorders.
 func figuresOf(recs []*recorder, before, after usage) (f map[string]float64, example error) {
-	var cycle, acquire hist
+	var cycle hist
 	done, errs := 0, 0
 	for _, r := range recs {
 		done += r.done
@@ -111,12 +110,10 @@ func figuresOf(recs []*recorder, before, after usage) (f map[string]float64, exa
 			example = r.example
 		}
 		cycle.merge(&r.cycle)
-		acquire.merge(&r.acquire)
 	}
 	f = perCycle(done, before, after)
 	f["p50 µs"], f[p99], f["p99.9 µs"] = us(cycle.quantile(.5)), us(cycle.quantile(.99)), us(cycle.quantile(.999))
 	f[longest] = us(cycle.longest)
-	f["acquire p50 µs"] = us(acquire.quantile(.5))
 	f[failed] = float64(errs)
 	return f, example
 }

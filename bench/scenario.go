@@ -23,11 +23,12 @@ type scenario struct {
 	goroutines  []int // nil: those of the flag
 	masters     int   // 0: five
 	measure     measurement
-	longer      int  // rounds are so many times as long; 0: not
-	rounds      int  // 0: those of the flag
-	fresh       bool // no name comes twice
-	apart       bool // each goroutine has a client of its own, as another process would
-	shared      int  // all goroutines use the same names, so many; 0: each its own
+	longer      int           // rounds are so many times as long; 0: not
+	rounds      int           // 0: those of the flag
+	fresh       bool          // no name comes twice
+	apart       bool          // each goroutine has a client of its own, as another process would
+	shared      int           // all goroutines use the same names, so many; 0: each its own
+	hold        time.Duration // 0: locks are unlocked at once; else clients hold one name in turn for so long
 	serverArgs  []string
 	tls         bool             // the masters speak TLS only
 	names       int              // of each goroutine, to use in turn; 0: 64
@@ -114,7 +115,7 @@ var scenarios = []scenario{
 		contestants: []contestant{redlockTLS5, redlockPlainTLS5, redsyncRedigoTLS5},
 	},
 	{
-		name: "contended", goroutines: []int{2, 8, 32, 128}, measure: (*bench).contend, longer: 3,
+		name: "contended", goroutines: []int{2, 8, 32, 128}, hold: time.Millisecond, longer: 3,
 		about:       "Contenders, each with a client of its own, hold one name for 1 ms in turn.",
 		contestants: []contestant{redlockFenced5, redsyncRedigo5, rueidislock1, bsmGoRedis1},
 	},
@@ -146,12 +147,12 @@ var scenarios = []scenario{
 		rounds:  1,
 	},
 	{
-		name: "contended-slow", goroutines: []int{8, 32}, measure: (*bench).contend, longer: 3, delay: oneLate,
+		name: "contended-slow", goroutines: []int{8, 32}, hold: time.Millisecond, longer: 3, delay: oneLate,
 		about:       "As contended; one of the five masters answers 50 ms late.",
 		contestants: []contestant{redlockFenced5, redsyncRedigo5},
 	},
 	{
-		name: "contended-silent", goroutines: []int{8, 32}, measure: (*bench).contend, longer: 3, afterWarmup: silence,
+		name: "contended-silent", goroutines: []int{8, 32}, hold: time.Millisecond, longer: 3, afterWarmup: silence,
 		about:       "As contended; one of the five masters is silent.",
 		contestants: []contestant{redlockFenced5, redsyncRedigo5},
 	},
@@ -161,7 +162,7 @@ var scenarios = []scenario{
 		warmup: 2 * time.Second, // ZooKeeper makes a directory for each name, and Java gets quicker
 	},
 	{
-		name: "consensus-contended", goroutines: []int{2, 32, 128}, measure: (*bench).contend, longer: 3,
+		name: "consensus-contended", goroutines: []int{2, 32, 128}, hold: time.Millisecond, longer: 3,
 		about:       "Beside consensus: contenders, each with a client of its own, hold one name for 1 ms in turn.",
 		contestants: slices.Delete(slices.Clone(beside), 1, 2),
 		warmup:      2 * time.Second,

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -163,18 +162,6 @@ func (s *server) sweep(prefix string) (orphans int, err error) {
 		}
 	}
 	return orphans, nil
-}
-
-// calls counts what the server has carried out: requests are scripts and the native commands; commands are
-// all, those run by scripts included.
-func (s *server) calls(native []string) (requests, commands int64) {
-	for name, n := range s.commands() {
-		commands += int64(n)
-		if name == "eval" || name == "evalsha" || slices.Contains(native, name) {
-			requests += int64(n)
-		}
-	}
-	return requests, commands
 }
 
 // commands returns how often each command has been carried out.
