@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // The tables of the pages. A cell shows a figure of one row of the results: a line of the table says which as far as it
@@ -80,6 +81,39 @@ func format(text string, names ...string) func(*row) string {
 	}
 }
 
+// chart draws figures of rows in Mermaid, one after the other: as "bar" or "line". It has no legend, so the title names
+// several from the top down; and its axes begin at the smallest figure, unless they are told.
+func (r results) chart(title, axis, kind string, show func(*row) string, labels []string, curves ...[]spot) string {
+	text, highest := "", 0.0
+	for _, curve := range curves {
+		var values []string
+		for _, at := range curve {
+			found := r.find(at.scenario, at.lock, at.n)
+			if found == nil {
+				return ""
+			}
+			value := strings.ReplaceAll(show(found), ",", "")
+			v, _ := strconv.ParseFloat(value, 64) // number wrote it
+			values, highest = append(values, value), max(highest, v)
+		}
+		text += fmt.Sprintf("    %s [%s]\n", kind, strings.Join(values, ","))
+	}
+	form := map[string]string{"bar": " horizontal"}[kind]
+	const frame = "\n```mermaid\nxychart-beta%s\n    title %q\n    x-axis [\"%s\"]\n    y-axis %q 0 --> %.0f\n%s```\n"
+	return fmt.Sprintf(frame, form, title, strings.Join(labels, `","`), axis, highest, text)
+}
+
+// bars charts the lines of a table, each at the same place.
+func (r results) bars(title, axis string, show func(*row) string, lines []line, at spot) string {
+	var labels []string
+	var spots []spot
+	for _, l := range lines {
+		labels = append(labels, l.title)
+		spots = append(spots, spot{l.scenario + at.scenario, l.lock, l.n + at.n})
+	}
+	return r.chart(title, axis, "bar", show, labels, spots)
+}
+
 // pages have the parts that are made here, by name.
 var pages = map[string]map[string]func(results) string{
 	"benchmarks.md": {
@@ -112,13 +146,21 @@ func (r results) uncontended() string {
 		"limit", "redlock plain async", "redlock plain", "redlock async", "redlock", "redsync+redigo", "redsync+rueidis",
 		"redsync+rueidis fail-fast", "rueidislock", "bare SET NX", "bsm/redislock")
 	at64, at256 := spot{n: 64}, spot{n: 256}
+	var curves [][]spot
+	for _, lock := range []string{"limit", "redlock plain", "redlock", "redsync+rueidis"} {
+		curves = append(curves, []spot{
+			{"uncontended", lock, 1}, {"uncontended", lock, 16}, {"uncontended", lock, 64}, {"uncontended", lock, 256},
+		})
+	}
 	return r.view("", lines,
 		column{"masters", at64, func(r *row) string { return strconv.Itoa(r.masters) }},
 		column{"cycles/s at 1 goroutine", spot{n: 1}, of(rate)}, column{"at 16", spot{n: 16}, of(rate)},
 		column{"at 64", at64, of(rate)}, column{"÷ redsync+redigo", at64, of(rateToRedsync)},
 		column{"at 256", at256, of(rate)}, column{"÷ redsync+redigo", at256, of(rateToRedsync)},
 		column{"allocs", at64, of("allocs")}, column{"bytes", at64, format("%.0f", "bytes")},
-		column{"CPU µs, client + servers", at64, per(1, clientCPU, serverCPU)})
+		column{"CPU µs, client + servers", at64, per(1, clientCPU, serverCPU)}) +
+		r.chart("by goroutines, from the top: limit, redlock plain, redlock, redsync+rueidis", "cycles/s", "line", of(rate),
+			[]string{"1", "16", "64", "256"}, curves...)
 }
 
 // numbered makes a line for each number of goroutines, contenders or clients.
@@ -151,7 +193,8 @@ func (r results) sick() string {
 		column{"max ms", in("silent"), per(1000, longest)},
 		column{"falling silent: max ms", in("onset"), per(1000, longest)},
 		column{"50 ms late: cycles/s", in("slow"), of(rate)}, column{"p99 ms", in("slow"), per(1000, p99)},
-		column{"two refused: cycles/s", in("refused"), of(rate)})
+		column{"two refused: cycles/s", in("refused"), of(rate)}) +
+		r.bars("one of five masters is silent: p99", "ms", per(1000, p99), lines, in("silent"))
 }
 
 func (r results) several() string {
@@ -185,7 +228,8 @@ func (r results) consensus() string {
 		column{"at 64", at(64), of(rate)}, column{"redlock ÷ it", at(64), times},
 		column{"at 256", at(256), of(rate)}, column{"redlock ÷ it", at(256), times},
 		column{"CPU µs at 64", at(64), per(1, clientCPU, serverCPU)},
-		column{"32 contend: acquisitions/s", contended, of(rate)}, column{"wait p99 ms", contended, per(1000, p99)})
+		column{"32 contend: acquisitions/s", contended, of(rate)}, column{"wait p99 ms", contended, per(1000, p99)}) +
+		r.bars("64 goroutines, a name for each", "cycles/s", of(rate), in("consensus", beside), at(64))
 }
 
 func (r results) outage() string {
