@@ -110,7 +110,7 @@ bench: masters ## this library against its peers
 	$(GO) run -C bench .
 
 peers: masters ## what other libraries do under the same faults, beside this one
-	$(GO) run -C bench ./peers
+	$(GO) run -C bench . -faults .
 
 crowd: masters ## a thousand clients on five masters, for docs/scale.md: on a machine that has nothing else to do
 	$(GO) run -C bench . -scenario crowd -goroutines 10,100,1000 -publish ../docs

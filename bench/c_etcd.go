@@ -122,12 +122,12 @@ func (s *etcdSession) close() {
 }
 
 // openEtcd uses the client's own lock. It knows no time-out but the caller's: who has none gets that of the peers.
-func openEtcd(nodes []string, _ int) (*client, error) {
+func openEtcd(nodes []string, w wish) (*client, error) {
 	c, err := connectEtcd(nodes)
 	if err != nil {
 		return nil, err
 	}
-	s := &etcdSession{client: c, ttl: lockTTL}
+	s := &etcdSession{client: c, ttl: w.ttl}
 	return &client{
 		worker: func() (worker, error) {
 			var held *concurrency.Mutex

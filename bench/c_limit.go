@@ -34,7 +34,7 @@ type limitClient struct {
 }
 
 func limit(name string, form limitClient) contestant {
-	return contestant{name: name, nodes: 5, open: func(nodes []string, _ int) (*client, error) {
+	return contestant{name: name, nodes: 5, open: func(nodes []string, _ wish) (*client, error) {
 		c := form
 		for _, node := range nodes {
 			if err := c.connect(node); err != nil {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/quorumlock/redlock"
 	"github.com/quorumlock/redlock/internal/redisserver"
@@ -44,23 +45,23 @@ type way func(ctx context.Context, name string) (*redlock.Lock, error)
 
 // openRedlock opens a Locker, to which each worker has a way of its own.
 func openRedlock(each func(*redlock.Locker) way, opts ...redlock.Option) opener {
-	return func(nodes []string, _ int) (*client, error) {
-		return openLocker("redis://", nodes, each, opts)
+	return func(nodes []string, w wish) (*client, error) {
+		return openLocker(urls("redis://", nodes), w, each, opts)
 	}
 }
 
 // openTLS is openRedlock for masters that speak TLS only.
 func openTLS(opts ...redlock.Option) opener {
-	return func(nodes []string, _ int) (*client, error) {
+	return func(nodes []string, w wish) (*client, error) {
 		trust := redlock.WithNodeConfig(redlock.NodeConfig{TLS: authority().ClientConfig()})
-		return openLocker("rediss://", nodes, locks, append(opts, trust))
+		return openLocker(urls("rediss://", nodes), w, locks, append(opts, trust))
 	}
 }
 
 // openTwoLists opens a Locker with two lists of five, which share four.
-func openTwoLists(nodes []string, goroutines int) (*client, error) {
+func openTwoLists(nodes []string, w wish) (*client, error) {
 	replaced := urls("redis://", slices.Concat(nodes[:4], nodes[5:]))
-	return openRedlock(locks, redlock.WithNewNodes(replaced))(nodes[:5], goroutines)
+	return openRedlock(locks, redlock.WithNewNodes(replaced))(nodes[:5], w)
 }
 
 // authority signs the masters' certificates.
@@ -73,8 +74,15 @@ var authority = sync.OnceValue(func() *redisserver.Authority {
 // noGuard is for masters that have just been started.
 var noGuard = redlock.WithNodeConfig(redlock.NodeConfig{NoRestartGuard: true})
 
-func openLocker(scheme string, nodes []string, each func(*redlock.Locker) way, opts []redlock.Option) (*client, error) {
-	l, err := redlock.New(urls(scheme, nodes), append(opts, redlock.WithTTL(lockTTL), noGuard)...)
+func openLocker(urls []string, w wish, each func(*redlock.Locker) way, opts []redlock.Option) (*client, error) {
+	opts = append([]redlock.Option{noGuard, redlock.WithOwnerLabel(w.owner)}, opts...)
+	if w.ttl > 0 {
+		opts = append(opts, redlock.WithTTL(w.ttl))
+	}
+	if w.unrenewed {
+		opts = append(opts, redlock.WithoutRenewal())
+	}
+	l, err := redlock.New(urls, opts...)
 	if err != nil {
 		return nil, err
 	}
@@ -84,13 +92,17 @@ func openLocker(scheme string, nodes []string, each func(*redlock.Locker) way, o
 			acquire := each(l)
 			return worker{
 				lock: func(ctx context.Context, name string) (err error) { held, err = acquire(ctx, name); return err },
+				try:  func(ctx context.Context, name string) (err error) { held, err = l.TryLock(ctx, name); return err },
 				unlock: func(ctx context.Context) error {
 					if held == nil {
 						return nil
 					}
 					return held.Unlock()
 				},
-				hold: func() *redlock.Lock { return held },
+				extend:  func(ctx context.Context) error { return held.Extend(ctx) },
+				until:   func() time.Time { return held.Deadline() },
+				context: func(ctx context.Context) (context.Context, context.CancelFunc) { return held.Context(ctx) },
+				held:    func() any { return held },
 			}, nil
 		},
 		close: func() { _ = l.Close() },
@@ -173,7 +185,7 @@ func finds(l *redlock.Locker) way {
 const permits = 8
 
 func openPermits(taken int, anew bool) opener {
-	return func(nodes []string, goroutines int) (*client, error) {
+	return func(nodes []string, w wish) (*client, error) {
 		var (
 			other *redlock.Locker // the other process
 			mu    sync.Mutex
@@ -207,7 +219,7 @@ func openPermits(taken int, anew bool) opener {
 				}
 				return s.Acquire(ctx)
 			}
-		})(nodes, goroutines)
+		})(nodes, w)
 		if err != nil {
 			return nil, err
 		}

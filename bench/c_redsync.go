@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"time"
 
 	"github.com/go-redsync/redsync/v4"
@@ -14,87 +16,104 @@ import (
 
 // redsync with its defaults, but for the expiry, and with pools large enough that nobody waits for a connection.
 var (
-	redsyncRedigo5      = redsyncOver("redigo", redigoPool(false), false)
-	redsyncFailFast5    = redsyncOver("redigo", redigoPool(false), true)
-	redsyncGoRedis5     = redsyncOver("go-redis", goRedisPool, false)
-	redsyncGoRedisFast5 = redsyncOver("go-redis", goRedisPool, true)
-	redsyncRueidis5     = redsyncOver("rueidis", rueidisPool, false)
-	redsyncRueidisFast5 = redsyncOver("rueidis", rueidisPool, true)
-	redsyncRedigoTLS5   = redsyncOver("redigo", redigoPool(true), false)
+	redsyncRedigo5      = redsyncOver("redigo", redigoPool(inASecond...))
+	redsyncFailFast5    = redsyncOver("redigo", redigoPool(inASecond...), redsync.WithFailFast(true))
+	redsyncGoRedis5     = redsyncOver("go-redis", goRedisPool(goredis.Options{}))
+	redsyncGoRedisFast5 = redsyncOver("go-redis", goRedisPool(goredis.Options{}), redsync.WithFailFast(true))
+	redsyncRueidis5     = redsyncOver("rueidis", rueidisPool)
+	redsyncRueidisFast5 = redsyncOver("rueidis", rueidisPool, redsync.WithFailFast(true))
+	redsyncRedigoTLS5   = redsyncOver("redigo", redigoPoolTLS)
 )
+
+var inASecond = []redis.DialOption{
+	redis.DialConnectTimeout(peerTimeout), redis.DialReadTimeout(peerTimeout), redis.DialWriteTimeout(peerTimeout),
+}
 
 // An openPool opens a pool of connections to one node for so many goroutines.
 type openPool func(node string, goroutines int) (pool rsredis.Pool, closePool func() error, err error)
 
-func redsyncOver(library string, open openPool, failFast bool) contestant {
-	name, opts := "redsync+"+library, []redsync.Option{redsync.WithExpiry(lockTTL)}
-	if failFast {
-		name, opts = name+" fail-fast", append(opts, redsync.WithFailFast(true))
+func redsyncOver(library string, pool openPool, opts ...redsync.Option) contestant {
+	name := "redsync+" + library
+	if len(opts) > 0 {
+		name += " fail-fast"
 	}
-	return contestant{
-		name: name, nodes: 5,
-		open: func(nodes []string, goroutines int) (*client, error) {
-			return openRedsync(nodes, goroutines, open, opts)
-		},
+	return contestant{name: name, nodes: 5, open: openRedsync(pool, opts...)}
+}
+
+func openRedsync(open openPool, opts ...redsync.Option) opener {
+	return func(nodes []string, w wish) (*client, error) {
+		opts := slices.Clip(opts)
+		if w.ttl > 0 {
+			opts = append(opts, redsync.WithExpiry(w.ttl))
+		}
+		var pools []rsredis.Pool
+		var closers []func() error
+		closeAll := func() {
+			for _, closePool := range closers {
+				_ = closePool()
+			}
+		}
+		for _, node := range nodes {
+			pool, closePool, err := open(node, w.goroutines)
+			if err != nil {
+				closeAll()
+				return nil, err
+			}
+			pools, closers = append(pools, pool), append(closers, closePool)
+		}
+		rs := redsync.New(pools...)
+		done := func(ok bool, err error) error {
+			if err == nil && !ok {
+				err = errors.New("it did not")
+			}
+			return err
+		}
+		return &client{
+			worker: func() (worker, error) {
+				var held *redsync.Mutex
+				return worker{
+					lock: func(ctx context.Context, name string) error {
+						held = rs.NewMutex(name, opts...)
+						return held.LockContext(ctx)
+					},
+					try: func(ctx context.Context, name string) error {
+						held = rs.NewMutex(name, opts...)
+						return held.TryLockContext(ctx)
+					},
+					unlock: func(ctx context.Context) error { return done(held.UnlockContext(ctx)) },
+					extend: func(ctx context.Context) error { return done(held.ExtendContext(ctx)) },
+					until:  func() time.Time { return held.Until() },
+				}, nil
+			},
+			close: closeAll,
+		}, nil
 	}
 }
 
-func openRedsync(nodes []string, goroutines int, open openPool, opts []redsync.Option) (*client, error) {
-	var pools []rsredis.Pool
-	var closers []func() error
-	closeAll := func() {
-		for _, closePool := range closers {
-			_ = closePool()
-		}
-	}
-	for _, node := range nodes {
-		pool, closePool, err := open(node, goroutines)
-		if err != nil {
-			closeAll()
-			return nil, err
-		}
-		pools, closers = append(pools, pool), append(closers, closePool)
-	}
-	rs := redsync.New(pools...)
-	return &client{
-		worker: func() (worker, error) {
-			var held *redsync.Mutex
-			return worker{
-				lock: func(ctx context.Context, name string) error {
-					held = rs.NewMutex(name, opts...)
-					return held.LockContext(ctx)
-				},
-				unlock: func(ctx context.Context) error { _, err := held.UnlockContext(ctx); return err },
-			}, nil
-		},
-		close: closeAll,
-	}, nil
-}
-
-func redigoPool(tls bool) openPool {
+// redigoPool has the pool that redigo's documentation shows.
+func redigoPool(opts ...redis.DialOption) openPool {
 	return func(node string, goroutines int) (rsredis.Pool, func() error, error) {
-		opts := []redis.DialOption{
-			redis.DialConnectTimeout(peerTimeout), redis.DialReadTimeout(peerTimeout), redis.DialWriteTimeout(peerTimeout),
-		}
-		if tls {
-			opts = append(opts, redis.DialUseTLS(true), redis.DialTLSConfig(authority().ClientConfig()))
-		}
 		p := &redis.Pool{
-			MaxIdle: goroutines, IdleTimeout: time.Minute,
-			DialContext: func(ctx context.Context) (redis.Conn, error) { return redis.DialContext(ctx, "tcp", node, opts...) },
+			MaxIdle: max(goroutines, 3), IdleTimeout: 240 * time.Second,
+			Dial: func() (redis.Conn, error) { return redis.Dial("tcp", node, opts...) },
 		}
 		return rsredigo.NewPool(p), p.Close, nil
 	}
 }
 
-func goRedisPool(node string, goroutines int) (rsredis.Pool, func() error, error) {
-	c := goRedis(node, goroutines)
-	return rsgoredis.NewPool(c), c.Close, nil
+func redigoPoolTLS(node string, goroutines int) (rsredis.Pool, func() error, error) {
+	trust := redis.DialTLSConfig(authority().ClientConfig())
+	return redigoPool(append(slices.Clip(inASecond), redis.DialUseTLS(true), trust)...)(node, goroutines)
 }
 
-// goRedis has go-redis's defaults (3 s read, 3 retries), but for the size of the pool.
-func goRedis(node string, goroutines int) *goredis.Client {
-	return goredis.NewClient(&goredis.Options{Addr: node, PoolSize: max(goroutines, 10)})
+// goRedisPool has go-redis's defaults (3 s read, 3 retries) but for these options, and the size of the pool.
+func goRedisPool(opts goredis.Options) openPool {
+	return func(node string, goroutines int) (rsredis.Pool, func() error, error) {
+		opts := opts
+		opts.Addr, opts.PoolSize = node, max(goroutines, 10)
+		c := goredis.NewClient(&opts)
+		return rsgoredis.NewPool(c), c.Close, nil
+	}
 }
 
 func init() { goredis.SetLogger(silent{}) } // else a line for each refused connection

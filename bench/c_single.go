@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -8,6 +9,7 @@ import (
 	"github.com/bsm/redislock"
 	"github.com/gomodule/redigo/redis"
 	"github.com/google/uuid"
+	goredis "github.com/redis/go-redis/v9"
 	"github.com/redis/rueidis"
 	"github.com/redis/rueidis/rueidislock"
 )
@@ -16,58 +18,79 @@ import (
 
 // bsm/redislock. Where the name is taken it retries with the back-off of its own README: linear, here 10 ms to match
 // the first step of ours.
-var bsmGoRedis1 = contestant{name: "bsm/redislock", nodes: 1, open: func(nodes []string, n int) (*client, error) {
-	c := goRedis(nodes[0], n)
+var bsmGoRedis1 = contestant{name: "bsm/redislock", nodes: 1, open: openBsm}
+
+func openBsm(nodes []string, w wish) (*client, error) {
+	c := goredis.NewClient(&goredis.Options{Addr: nodes[0], PoolSize: max(w.goroutines, 10)})
 	locks := redislock.New(c)
+	ttl := cmp.Or(w.ttl, time.Minute) // it has none of its own
 	return &client{
 		worker: func() (worker, error) {
-			opts := &redislock.Options{RetryStrategy: redislock.LinearBackoff(10 * time.Millisecond)}
+			once := &redislock.Options{Token: w.owner}
+			waits := &redislock.Options{Token: w.owner, RetryStrategy: redislock.LinearBackoff(10 * time.Millisecond)}
 			var held *redislock.Lock
 			return worker{
 				lock: func(ctx context.Context, name string) (err error) {
-					held, err = locks.Obtain(ctx, name, lockTTL, opts)
+					held, err = locks.Obtain(ctx, name, ttl, waits)
+					return err
+				},
+				try: func(ctx context.Context, name string) (err error) {
+					held, err = locks.Obtain(ctx, name, ttl, once)
 					return err
 				},
 				unlock: func(ctx context.Context) error { return held.Release(ctx) },
+				extend: func(ctx context.Context) error { return held.Refresh(ctx, ttl, nil) },
 			}, nil
 		},
 		close: func() { _ = c.Close() },
 	}, nil
-}}
+}
 
 // A rueidislock with one key (KeyMajority 1), its fastest setting. NoLoopTracking is no faster here and hung one run in
 // five. It waits for no answer to its release.
-var rueidislock1 = contestant{name: "rueidislock", nodes: 1, open: func(nodes []string, _ int) (*client, error) {
-	l, err := rueidislock.NewLocker(rueidislock.LockerOption{
-		ClientOption: rueidis.ClientOption{InitAddress: nodes[:1], DisableRetry: true},
-		KeyValidity:  lockTTL,
-		KeyMajority:  1,
-	})
-	if err != nil {
-		return nil, err
+var rueidislock1 = contestant{name: "rueidislock", nodes: 1, open: openRueidislock(rueidislock.LockerOption{
+	ClientOption: rueidis.ClientOption{DisableRetry: true}, KeyMajority: 1,
+})}
+
+func openRueidislock(opts rueidislock.LockerOption) opener {
+	return func(nodes []string, w wish) (*client, error) {
+		opts := opts
+		opts.ClientOption.InitAddress, opts.KeyValidity = nodes, w.ttl
+		l, err := rueidislock.NewLocker(opts)
+		if err != nil {
+			return nil, err
+		}
+		return &client{
+			worker: func() (worker, error) {
+				var held context.Context
+				var cancel context.CancelFunc
+				return worker{
+					lock: func(ctx context.Context, name string) (err error) {
+						held, cancel, err = l.WithContext(ctx, name)
+						return err
+					},
+					try: func(ctx context.Context, name string) (err error) {
+						held, cancel, err = l.TryWithContext(ctx, name)
+						return err
+					},
+					unlock:  func(context.Context) error { cancel(); return nil },
+					context: func(context.Context) (context.Context, context.CancelFunc) { return held, func() {} },
+				}, nil
+			},
+			close: l.Close,
+		}, nil
 	}
-	return &client{
-		worker: func() (worker, error) {
-			var cancel context.CancelFunc
-			return worker{
-				lock: func(ctx context.Context, name string) (err error) {
-					_, cancel, err = l.WithContext(ctx, name)
-					return err
-				},
-				unlock: func(context.Context) error { cancel(); return nil },
-			}, nil
-		},
-		close: l.Close,
-	}, nil
-}}
+}
 
 const releaseScript = `if redis.call("GET", KEYS[1]) == ARGV[1] then return redis.call("DEL", KEYS[1]) end return 0`
 
 // bareSetNX1 is no library: SET NX PX and a compare-and-delete script, with a connection for each goroutine. What a
 // careful person writes by hand.
-var bareSetNX1 = contestant{name: "bare SET NX", nodes: 1, open: func(nodes []string, _ int) (*client, error) {
-	return &client{worker: func() (worker, error) { return bareWorker(nodes[0], lockTTL) }, close: func() {}}, nil
-}}
+var bareSetNX1 = contestant{name: "bare SET NX", nodes: 1, open: openBare}
+
+func openBare(nodes []string, w wish) (*client, error) {
+	return &client{worker: func() (worker, error) { return bareWorker(nodes[0], w.ttl) }, close: func() {}}, nil
+}
 
 // errTaken says that another client holds the lock.
 var errTaken = errors.New("taken")

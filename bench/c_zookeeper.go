@@ -157,8 +157,8 @@ func forget(c *zk.Conn, path string) (err error) {
 }
 
 // openZooKeeper uses the client's own lock. It takes no context: its time-out is that of the session.
-func openZooKeeper(nodes []string, _ int) (*client, error) {
-	c, err := connectZooKeeper(nodes, lockTTL)
+func openZooKeeper(nodes []string, w wish) (*client, error) {
+	c, err := connectZooKeeper(nodes, w.ttl)
 	if err != nil {
 		return nil, err
 	}

@@ -3,8 +3,6 @@ package main
 import (
 	"context"
 	"time"
-
-	"github.com/quorumlock/redlock"
 )
 
 // What every contestant is asked to do: the same TTL, and names of one shape.
@@ -25,8 +23,16 @@ type contestant struct {
 	leader bool    // the fault of a scenario befalls the system's leader, not a follower
 }
 
-// An opener opens what one process would have, for so many goroutines.
-type opener func(nodes []string, goroutines int) (*client, error)
+// An opener opens what one process would have.
+type opener func(nodes []string, w wish) (*client, error)
+
+// A wish is what is asked of a client.
+type wish struct {
+	ttl        time.Duration // 0: the library's own
+	goroutines int           // that use it
+	owner      string        // "": a random one
+	unrenewed  bool          // where the library lets one choose
+}
 
 // A client is shared by the goroutines of a process.
 type client struct {
@@ -37,10 +43,21 @@ type client struct {
 }
 
 // A worker locks and unlocks for one goroutine: one lock at a time, which it keeps between the two calls, so that
-// calling it allocates nothing.
+// calling it allocates nothing. lock waits for a name that is taken, and try does not. What nobody asks of a library
+// is nil.
 type worker struct {
-	lock   func(ctx context.Context, name string) error
-	unlock func(ctx context.Context) error
-	close  func()               // nil: there is nothing to close
-	hold   func() *redlock.Lock // of this library's
+	lock, try      func(ctx context.Context, name string) error
+	unlock, extend func(ctx context.Context) error
+	until          func() time.Time // when the hold ends
+	context        func(context.Context) (context.Context, context.CancelFunc)
+	held           func() any // what the library calls its lock
+	close          func()
+}
+
+// cycle locks and unlocks.
+func (w worker) cycle(ctx context.Context, name string) error {
+	if err := w.lock(ctx, name); err != nil {
+		return err
+	}
+	return w.unlock(ctx)
 }

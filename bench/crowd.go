@@ -36,7 +36,7 @@ const (
 	took     = "took ms"    // until all had had it, or until the deadline; without the restart guard
 	failures = "failed"     // calls meanwhile
 	guarded  = "guarded"    // calls within the restart guard, which has to make them fail
-	made     = "made"       // connections that the masters accepted, for each that the clients want
+	accepted = "made"       // connections that the masters accepted, for each that the clients want
 	events   = "events/s"   // renewals or cycles
 	commands = "commands/s" // those within scripts included
 

@@ -154,7 +154,7 @@ func (g *gathering) arrived(how string, arrival map[string]float64, before int, 
 		err = g.connected(g.clients + 1) // and the outsider
 	}
 	after, bad := g.received()
-	arrival[made] = float64(after-before) / float64(g.clients*len(g.cluster.servers))
+	arrival[accepted] = float64(after-before) / float64(g.clients*len(g.cluster.servers))
 	g.show(how, arrival)
 	return errors.Join(err, bad)
 }

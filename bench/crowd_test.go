@@ -57,7 +57,7 @@ func TestACrowdIsMeasured(t *testing.T) {
 		want(how, served, 2)
 		want(how, guarded, 0)
 		atLeast(how, took, 1e-9)
-		atLeast(how, made, 1)
+		atLeast(how, accepted, 1)
 	}
 	atLeast(atRest, goroutinesOfEach, 5) // one for each connection
 	want(nobody, connections, 0)

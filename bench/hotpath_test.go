@@ -32,7 +32,7 @@ func benchmarkCycle(b *testing.B, each int, counts []int, contestants ...contest
 	for _, c := range contestants {
 		for _, goroutines := range counts {
 			b.Run(fmt.Sprintf("lock=%s/goroutines=%d", c.name, goroutines), func(b *testing.B) {
-				cl := cases.Must(c.open(addrs(servers)[:c.nodes], goroutines))(b)
+				cl := cases.Must(c.open(addrs(servers)[:c.nodes], wish{ttl: lockTTL, goroutines: goroutines}))(b)
 				defer cl.close()
 				workers := cases.Must(cl.workers(goroutines))(b)
 				names := namesFor(namePrefix, goroutines, each)
@@ -45,11 +45,7 @@ func benchmarkCycle(b *testing.B, each int, counts []int, contestants ...contest
 				for g, w := range workers {
 					group.Go(func() {
 						for i := 0; left.Add(-1) >= 0; i++ {
-							err := w.lock(context.Background(), names[g][i%each])
-							if err == nil {
-								err = w.unlock(context.Background())
-							}
-							if err != nil {
+							if err := w.cycle(context.Background(), names[g][i%each]); err != nil {
 								b.Error(err)
 								return
 							}

@@ -50,7 +50,9 @@ func main() {
 		samples = flag.String("samples", "", "write the figures of each round to this JSON file")
 		publish = flag.String("publish", "", "bring this directory up to date, which is docs or like it: its "+
 			"benchmarks/results.json by the scenarios that were measured, then tables in pages by all of it")
-		list = flag.Bool("list", false, "list the scenarios")
+		faultsFlag = flag.String("faults", "", "instead of scenarios, play the faults whose names match this regular "+
+			"expression: what other libraries do when something breaks, and this one")
+		list = flag.Bool("list", false, "list the scenarios, and the faults with the libraries that meet them")
 	)
 	flag.DurationVar(&b.length, "duration", time.Second, "length of a round")
 	flag.IntVar(&b.rounds, "rounds", 0, "rounds of each contestant, in turn with the others; the default is 5, of crowd 1")
@@ -59,6 +61,18 @@ func main() {
 		for _, sc := range scenarios {
 			fmt.Printf("%-18s %s\n", sc.name, sc.about)
 		}
+		for _, f := range faults {
+			fmt.Print("\n" + f.head())
+			for _, s := range f.subjects() {
+				fmt.Println("  " + s.String())
+			}
+		}
+		return
+	}
+	if *faultsFlag != "" {
+		chosen, err := chooseFaults(*faultsFlag)
+		fatal(err)
+		fatal(play(chosen))
 		return
 	}
 	chosen, err := choose(*scenarioFlag, *contestantFlag)

@@ -105,7 +105,7 @@ func (b *bench) open(c contestant, n, each int) (clients []*client, workers []wo
 		var cl *client
 		var some []worker
 		if err == nil {
-			cl, err = c.open(nodes, each)
+			cl, err = c.open(nodes, wish{ttl: lockTTL, goroutines: each})
 		}
 		if err == nil && cl.run == nil {
 			some, err = cl.workers(each)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"strconv"
 	"time"
+
+	"github.com/quorumlock/redlock"
 )
 
 // renew takes so many locks, and then lets them be renewed. A cycle is a renewal.
@@ -34,7 +36,7 @@ func (b *bench) renew(_ scenario, c contestant, holds int, duration time.Duratio
 	s := sample{who: c.name, figures: perCycle((renewals(nodes)-renewed)/c.nodes, before, after)}
 	lost, left := 0, lockTTL
 	for _, w := range workers {
-		if held := w.hold(); held.Err() != nil {
+		if held := w.held().(*redlock.Lock); held.Err() != nil {
 			lost++
 		} else {
 			left = min(left, time.Until(held.Deadline()))

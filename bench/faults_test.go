@@ -34,7 +34,7 @@ func TestEveryFaultIsComplete(t *testing.T) {
 		}
 		setups := map[string]bool{}
 		for _, s := range f.subjects() {
-			if s.library == "" || s.module == "" || s.config == "" || s.masters < 1 || s.open == nil {
+			if s.name == "" || s.module == "" || s.config == "" || s.nodes < 1 || s.open == nil {
 				t.Errorf("%s: something is missing: %+v", f.name, s)
 			}
 			if s.client != "" && clientNames[s.client] == "" {
@@ -62,7 +62,7 @@ func testNames(t *testing.T) map[string]bool {
 	t.Helper()
 	names := map[string]bool{}
 	function := regexp.MustCompile(`(?m)^func (Test\w+)\(`)
-	err := filepath.WalkDir("../..", func(path string, _ os.DirEntry, err error) error {
+	err := filepath.WalkDir("..", func(path string, _ os.DirEntry, err error) error {
 		if err != nil || !strings.HasSuffix(path, "_test.go") {
 			return err
 		}
@@ -87,9 +87,9 @@ func TestTheProgramTellsVersionsAndRunsAFault(t *testing.T) {
 	list := cases.Must(exec.Command(program, "-list").Output())(t)
 	for _, f := range faults {
 		for _, s := range f.subjects() {
-			want := s.library + " of this checkout"
+			want := s.name + " of this checkout"
 			if s.module != ourModule {
-				want = s.library + " " + required(t, s.module)
+				want = s.name + " " + required(t, s.module)
 			}
 			if s.client != "" {
 				want += " with " + clientNames[s.client] + " " + required(t, s.client)
@@ -101,7 +101,7 @@ func TestTheProgramTellsVersionsAndRunsAFault(t *testing.T) {
 	}
 
 	// It has no time in it that could be too short.
-	out, err := exec.Command(program, "-run", "^bsm-owner-prefix$").CombinedOutput()
+	out, err := exec.Command(program, "-faults", "^bsm-owner-prefix$").CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -114,7 +114,7 @@ func TestTheProgramTellsVersionsAndRunsAFault(t *testing.T) {
 // required is a module's version in go.mod.
 func required(t *testing.T, module string) string {
 	t.Helper()
-	text := cases.Must(os.ReadFile("../go.mod"))(t)
+	text := cases.Must(os.ReadFile("go.mod"))(t)
 	m := regexp.MustCompile(`\s` + regexp.QuoteMeta(module) + ` v(\S+)`).FindSubmatch(text)
 	if m == nil {
 		t.Fatalf("go.mod does not require %s", module)
@@ -123,10 +123,10 @@ func required(t *testing.T, module string) string {
 }
 
 func TestUnknownFault(t *testing.T) {
-	if _, err := choose("^nothing$"); err == nil {
+	if _, err := chooseFaults("^nothing$"); err == nil {
 		t.Error("got no error")
 	}
-	if got, err := choose("^bsm-"); err != nil || len(got) != 2 {
+	if got, err := chooseFaults("^bsm-"); err != nil || len(got) != 2 {
 		t.Errorf("got %d faults, %v; want 2", len(got), err)
 	}
 }

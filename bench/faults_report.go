@@ -5,25 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
-	"runtime"
 	"runtime/debug"
 	"strings"
 	"time"
 
 	"github.com/quorumlock/redlock"
-	"github.com/quorumlock/redlock/internal/redisserver"
 )
-
-// surroundings says what all runs share.
-func surroundings() (string, error) {
-	binary, err := redisserver.Find()
-	if err != nil {
-		return "", err
-	}
-	server, err := redisserver.Version(binary)
-	return fmt.Sprintf("%s, %s, %s/%s, %d CPUs",
-		server, runtime.Version(), runtime.GOOS, runtime.GOARCH, runtime.NumCPU()), err
-}
 
 // version is a module's, as this program was built with it.
 func version(module string) string {
@@ -44,14 +31,14 @@ func version(module string) string {
 
 // String is the library and its client, with their versions, and the configuration.
 func (s subject) String() string {
-	text := s.library + " " + version(s.module)
+	text := s.name + " " + version(s.module)
 	if s.client != "" {
 		text += " with " + clientNames[s.client] + " " + version(s.client)
 	}
-	if s.masters == 1 {
+	if s.nodes == 1 {
 		return text + "; 1 master; " + s.config
 	}
-	return fmt.Sprintf("%s; %d masters; %s", text, s.masters, s.config)
+	return fmt.Sprintf("%s; %d masters; %s", text, s.nodes, s.config)
 }
 
 var clientNames = map[string]string{redigoModule: "redigo", goRedisModule: "go-redis"}
