@@ -101,16 +101,6 @@ func (s *etcdSession) get(ctx context.Context) (_ *concurrency.Session, err erro
 	return s.session, err
 }
 
-// renew ends a session that does not serve any more.
-func (s *etcdSession) renew() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.session != nil {
-		s.session.Orphan()
-		s.session = nil
-	}
-}
-
 func (s *etcdSession) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), peerTimeout)
 	defer cancel()
@@ -150,6 +140,7 @@ func openEtcd(nodes []string, w wish) (*client, error) {
 					defer cancel()
 					return held.Unlock(ctx)
 				},
+				held: func() any { return held },
 			}, nil
 		},
 		close: s.close,

@@ -103,6 +103,7 @@ func openLocker(urls []string, w wish, each func(*redlock.Locker) way, opts []re
 				until:   func() time.Time { return held.Deadline() },
 				context: func(ctx context.Context) (context.Context, context.CancelFunc) { return held.Context(ctx) },
 				held:    func() any { return held },
+				token:   func() (int64, error) { return held.Token(), nil },
 			}, nil
 		},
 		close: func() { _ = l.Close() },

@@ -106,7 +106,7 @@ func redigoPoolTLS(node string, goroutines int) (rsredis.Pool, func() error, err
 	return redigoPool(append(slices.Clip(inASecond), redis.DialUseTLS(true), trust)...)(node, goroutines)
 }
 
-// goRedisPool has go-redis's defaults (3 s read, 3 retries) but for these options, and the size of the pool.
+// goRedisPool has go-redis's defaults (5 s read, 3 retries) but for these options, and the size of the pool.
 func goRedisPool(opts goredis.Options) openPool {
 	return func(node string, goroutines int) (rsredis.Pool, func() error, error) {
 		opts := opts

@@ -102,15 +102,22 @@ func bareWorker(node string, ttl time.Duration) (w worker, err error) {
 	}
 	sha, err := redis.String(conn.Do("SCRIPT", "LOAD", releaseScript))
 	var held, owner string
+	try := func(_ context.Context, name string) error {
+		held, owner = name, uuid.NewString()
+		reply, err := conn.Do("SET", held, owner, "NX", "PX", ttl.Milliseconds())
+		if err == nil && reply == nil {
+			err = errTaken
+		}
+		return err
+	}
 	return worker{
-		lock: func(_ context.Context, name string) error {
-			held, owner = name, uuid.NewString()
-			reply, err := conn.Do("SET", held, owner, "NX", "PX", ttl.Milliseconds())
-			if err == nil && reply == nil {
-				err = errTaken
+		lock: func(ctx context.Context, name string) (err error) {
+			for err = try(ctx, name); errors.Is(err, errTaken) && ctx.Err() == nil; err = try(ctx, name) {
+				time.Sleep(5 * time.Millisecond)
 			}
 			return err
 		},
+		try: try,
 		unlock: func(context.Context) error {
 			deleted, err := redis.Int(conn.Do("EVALSHA", sha, 1, held, owner))
 			if err == nil && deleted == 0 {

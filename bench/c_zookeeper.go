@@ -135,17 +135,29 @@ type zooSilent struct{}
 
 func (zooSilent) Printf(string, ...any) {}
 
+// own finds what this session has in the queue of a lock, and the zxid of each.
+func own(c *zk.Conn, path string) (places map[string]int64, err error) {
+	all, _, err := c.Children(path)
+	places = map[string]int64{}
+	for _, place := range all {
+		place = path + "/" + place
+		_, stat, bad := c.Get(place)
+		if bad == nil && stat.EphemeralOwner == c.SessionID() {
+			places[place] = stat.Czxid
+		} else if !errors.Is(bad, zk.ErrNoNode) {
+			err = errors.Join(err, bad)
+		}
+	}
+	return places, err
+}
+
 // forget deletes what a session has left in the queue of a lock. When the connection breaks, the client's own lock
 // leaves its place behind, and its next one would wait for that until the session ends.
 func forget(c *zk.Conn, path string) (err error) {
 	for until := time.Now().Add(lockTTL); time.Now().Before(until); time.Sleep(10 * time.Millisecond) {
-		places, _, bad := c.Children(path)
-		for _, place := range places {
-			_, stat, wrong := c.Get(path + "/" + place)
-			if wrong == nil && stat.EphemeralOwner == c.SessionID() {
-				wrong = c.Delete(path+"/"+place, -1)
-			}
-			if !errors.Is(wrong, zk.ErrNoNode) {
+		places, bad := own(c, path)
+		for place := range places {
+			if wrong := c.Delete(place, -1); !errors.Is(wrong, zk.ErrNoNode) {
 				bad = errors.Join(bad, wrong)
 			}
 		}
@@ -181,6 +193,13 @@ func openZooKeeper(nodes []string, w wish) (*client, error) {
 						return nil
 					}
 					return forget(c, path)
+				},
+				token: func() (int64, error) {
+					places, err := own(c, path)
+					for _, zxid := range places {
+						return zxid, nil // it has no other: see forget
+					}
+					return 0, errors.Join(errors.New("its place is gone"), err)
 				},
 			}, nil
 		},

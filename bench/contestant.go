@@ -51,6 +51,7 @@ type worker struct {
 	until          func() time.Time // when the hold ends
 	context        func(context.Context) (context.Context, context.CancelFunc)
 	held           func() any // what the library calls its lock
+	token          func() (int64, error)
 	close          func()
 }
 

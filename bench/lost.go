@@ -1,20 +1,14 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
-	"path/filepath"
-	"slices"
 	"sync"
 	"time"
 
-	"github.com/quorumlock/redlock/internal/process"
 	"github.com/quorumlock/redlock/internal/redisserver"
 )
 
@@ -25,23 +19,25 @@ var lostUpdates = scenario{
 	name: "lost-updates",
 	about: "Beside consensus: processes read, modify and write one number under a lock with a TTL of 2 s; one that has " +
 		"read is stopped for three TTLs, again and again.",
-	contestants: []contestant{
-		edits("SET NX, one master", 1, nil), edits(redlockUnfenced, 5, nil), edits(redlockChecked, 5, nil),
-		edits("etcd", 3, etcdOnDisk), edits(etcdChecked, 3, etcdOnDisk),
-		edits("ZooKeeper", 3, zooKeeper), edits(zooKeeperChecked, 3, zooKeeper),
-	},
-	goroutines: []int{3}, // processes
-	measure:    (*bench).lose,
-	longer:     600,
-	rounds:     1,
+	contestants: editors,
+	goroutines:  []int{3}, // processes
+	measure:     (*bench).lose,
+	longer:      600,
+	rounds:      1,
 }
 
-const (
-	redlockUnfenced  = "redlock, token not checked"
-	redlockChecked   = "redlock, token checked"
-	etcdChecked      = "etcd, revision checked"
-	zooKeeperChecked = "ZooKeeper, zxid checked"
-)
+// editors are the locks. Where the store checks tokens, the name says so.
+var editors = []contestant{
+	edits("SET NX, one master", bareSetNX1),
+	edits("redlock, token not checked", redlockFenced5), edits("redlock, token checked", redlockFenced5),
+	edits("etcd", etcd3), edits("etcd, revision checked", etcd3),
+	edits("ZooKeeper", zooKeeper3), edits("ZooKeeper, zxid checked", zooKeeper3),
+}
+
+func edits(name string, c contestant) contestant {
+	c.name = name
+	return c
+}
 
 const (
 	updates   = "updates" // that were confirmed
@@ -50,10 +46,6 @@ const (
 	overwrote = "overwrote" // late writes that it took: of something that the writer had not read
 	lost      = "lost"      // updates that the number lacks at the end
 )
-
-func edits(name string, nodes int, s *system) contestant {
-	return contestant{name: name, nodes: nodes, system: s}
-}
 
 // A tally is what has become of the updates of a process, or of all.
 type tally struct {
@@ -111,24 +103,22 @@ func (b *bench) lose(sc scenario, c contestant, processes int, duration time.Dur
 
 // torment runs the processes of one contestant, and freezes them in turn.
 func torment(told editing, processes int, duration time.Duration) (map[string]float64, error) {
-	dir, err := os.MkdirTemp("", "redlock-bench-")
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(dir)
-	var all []*editorProcess
+	var all []*child
+	var listeners sync.WaitGroup
+	defer listeners.Wait()
 	defer func() {
 		for _, p := range all {
 			p.kill()
 		}
 	}()
-	reads := make(chan *editorProcess) // unbuffered: who is offered has just read
-	for i := range processes {
-		p, err := startEditor(told, filepath.Join(dir, fmt.Sprint(i)), reads)
+	reads, totals := make(chan *child), make(chan tally, processes) // reads unbuffered: who is offered has just read
+	for range processes {
+		p, err := startChild("editor", told)
 		if err != nil {
 			return nil, err
 		}
 		all = append(all, p)
+		listeners.Go(func() { listen(p, reads, totals) })
 	}
 	frozen := 0
 	for end := time.Now().Add(duration); frozen == 0 || time.Now().Before(end); frozen++ {
@@ -146,131 +136,72 @@ func torment(told editing, processes int, duration time.Duration) (map[string]fl
 			return nil, fmt.Errorf("%s: nobody has the lock", told.Name)
 		}
 	}
-	var sum tally
 	for _, p := range all {
-		t, err := p.finish()
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w; it printed:\n%s", told.Name, err, p.Log())
-		}
-		sum.add(t)
+		_ = p.in.Close()
 	}
-	e, err := openEditor(told)
+	var sum tally
+	for range all {
+		select {
+		case t := <-totals:
+			sum.add(t)
+		case <-time.After(time.Minute):
+			said := ""
+			for _, p := range all {
+				said += p.Log()
+			}
+			return nil, fmt.Errorf("%s: a process did not come to its end; all have printed:\n%s", told.Name, said)
+		}
+	}
+	s, err := openStore(told, worker{})
 	if err != nil {
 		return nil, err
 	}
-	defer e.close()
+	defer s.close()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	number, err := e.number(ctx)
+	number, err := s.number(ctx)
 	figures := sum.judge(number)
 	figures[pauses] = float64(frozen)
 	return figures, err
 }
 
-// An editorProcess is this binary again. It ends when its input does.
-type editorProcess struct {
-	process.Process
-	in    io.Closer
-	done  chan struct{} // closed when its output has ended
-	total *tally        // what it said at the end
-}
-
-const editorEnv = "REDLOCK_BENCH_EDITOR" // editing, in JSON
-
-func startEditor(told editing, log string, reads chan<- *editorProcess) (*editorProcess, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	text, err := json.Marshal(told)
-	if err != nil {
-		return nil, err
-	}
-	cmd := exec.Command(self)
-	cmd.Env = append(os.Environ(), editorEnv+"="+string(text))
-	p := &editorProcess{done: make(chan struct{})}
-	if p.in, err = cmd.StdinPipe(); err != nil {
-		return nil, err
-	}
-	out, said, err := os.Pipe()
-	if err != nil {
-		return nil, err
-	}
-	defer said.Close()
-	cmd.ExtraFiles = []*os.File{said} // its descriptor 3
-	if err := p.Start(cmd, log); err != nil {
-		return nil, errors.Join(err, out.Close())
-	}
-	go func() {
-		defer close(p.done)
-		defer out.Close()
-		for lines := bufio.NewScanner(out); lines.Scan(); {
-			if lines.Text() != hasRead {
-				p.total = &tally{}
-				if json.Unmarshal(lines.Bytes(), p.total) != nil {
-					p.total = nil
-				}
-				continue
+// listen offers a process when it has read, and at its end passes on what it has done. It ends with the process.
+func listen(p *child, reads chan<- *child, totals chan<- tally) {
+	for p.lines.Scan() {
+		if p.lines.Text() != hasRead {
+			var t tally
+			if json.Unmarshal(p.lines.Bytes(), &t) == nil {
+				totals <- t
 			}
-			select {
-			case reads <- p:
-			default:
-			}
+			continue
 		}
-	}()
-	return p, nil
-}
-
-// finish lets it come to an end, and returns what it has done.
-func (p *editorProcess) finish() (tally, error) {
-	_ = p.in.Close()
-	select {
-	case <-p.done:
-	case <-time.After(time.Minute):
+		select {
+		case reads <- p:
+		default:
+		}
 	}
-	p.kill()
-	if p.total == nil {
-		return tally{}, errors.New("a process did not come to its end")
-	}
-	return *p.total, nil
-}
-
-func (p *editorProcess) kill() {
-	_ = p.in.Close()
-	_ = p.Kill(context.Background())
-	<-p.done
-}
-
-// asEditor is the main function of such a process. In another it does nothing.
-func asEditor() (is bool, err error) {
-	text, is := os.LookupEnv(editorEnv)
-	if !is {
-		return false, nil
-	}
-	var told editing
-	if err := json.Unmarshal([]byte(text), &told); err != nil {
-		return true, err
-	}
-	e, err := openEditor(told)
-	if err != nil {
-		return true, err
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	var group sync.WaitGroup
-	group.Go(func() {
-		_, _ = os.Stdin.Read(make([]byte, 1))
-		cancel()
-	})
-	parent := os.NewFile(3, "parent")
-	total := e.edit(ctx, func() { fmt.Fprintln(parent, hasRead) })
-	group.Wait()
-	e.close()
-	return true, json.NewEncoder(parent).Encode(total)
 }
 
 const hasRead = "read"
 
-// checked says whether the store of a contestant compares tokens.
-func checked(name string) bool {
-	return slices.Contains([]string{redlockChecked, etcdChecked, zooKeeperChecked}, name)
+// editorRole edits until its input ends.
+func editorRole(text []byte, parent io.Writer) error {
+	var told editing
+	if err := json.Unmarshal(text, &told); err != nil {
+		return err
+	}
+	e, err := openEditor(told)
+	if err != nil {
+		return err
+	}
+	defer e.close()
+	ctx, cancel := context.WithCancel(context.Background())
+	var group sync.WaitGroup
+	defer group.Wait()
+	group.Go(func() {
+		_, _ = os.Stdin.Read(make([]byte, 1))
+		cancel()
+	})
+	total := e.edit(ctx, func() { fmt.Fprintln(parent, hasRead) })
+	return json.NewEncoder(parent).Encode(total)
 }

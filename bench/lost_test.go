@@ -26,7 +26,7 @@ func TestNoUpdateIsLostWhereTheStoreChecksTokens(t *testing.T) {
 		if r.figures[updates]+r.figures[rejected] == 0 || r.figures[pauses] == 0 {
 			t.Errorf("%s: got %v, which shows nothing", r.lock, r.figures)
 		}
-		if r.lock == redlockChecked && (r.figures[lost] != 0 || r.figures[overwrote] != 0) {
+		if checked(r.lock) && (r.figures[lost] != 0 || r.figures[overwrote] != 0) {
 			t.Errorf("%s: %v updates are lost, %v writes were late", r.lock, r.figures[lost], r.figures[overwrote])
 		}
 		if r.figures[overwrote] == 0 && r.figures[lost] != 0 {
@@ -54,10 +54,12 @@ func TestAnEditorThatIsLate(t *testing.T) {
 	servers := cases.Must(startServers(1, redisserver.Config{}))(t)
 	defer stopServers(servers)
 	for name, fenced := range map[string]bool{"fenced": true, "unfenced": false} {
-		first := cases.Must(redisEditor(servers[0].Addr(), name, fenced))(t)
-		defer first.close()
-		second := cases.Must(redisEditor(servers[0].Addr(), name, fenced))(t)
-		defer second.close()
+		open := func() *editor {
+			s := cases.Must(redisStore(servers[0].Addr(), name, fenced))(t)
+			t.Cleanup(s.close)
+			return &editor{store: s}
+		}
+		first, second := open(), open()
 		var late, other tally
 		first.update(1, func() { second.update(2, func() {}, &other) }, &late)
 		cases.Equals(t, other, tally{Updates: 1}, "%s: the later holder", name)

@@ -88,17 +88,6 @@ func main() {
 	}
 }
 
-// asChild is the main function of a process that the bench starts: this binary again. In the bench it does nothing.
-func asChild() bool {
-	for _, role := range []func() (bool, error){asProxy, asEditor} {
-		if is, err := role(); is {
-			fatal(err)
-			return true
-		}
-	}
-	return false
-}
-
 // measure runs the scenarios and prints their tables as soon as they are complete.
 func (b *bench) measure(chosen []scenario) results {
 	raiseFileLimit()

@@ -230,7 +230,7 @@ type cluster struct {
 	ensembles map[*system]*ensemble
 	turn      contestant // whose it is
 
-	proxies []*proxy
+	proxies []*child
 	nodes   []string // where contestants connect
 	well    []string // where spared ones do: a late node's proxy costs CPU time, so theirs has one that is not late
 	trust   *tls.Config
@@ -267,12 +267,11 @@ func newCluster(sc scenario) (c *cluster, err error) {
 			continue
 		}
 		for at, delay := range map[*string]time.Duration{&c.nodes[i]: d, &c.well[i]: 0} {
-			p, err := startProxy(*at, delay)
+			p, addr, err := startProxy(distance{*at, delay})
 			if err != nil {
 				return c, err
 			}
-			c.proxies = append(c.proxies, p)
-			*at = p.addr
+			c.proxies, *at = append(c.proxies, p), addr
 		}
 	}
 	for i := len(c.nodes) - sc.refused; i < len(c.nodes); i++ {
