@@ -122,6 +122,10 @@ func locks(l *redlock.Locker) way {
 	return func(ctx context.Context, name string) (*redlock.Lock, error) { return l.Lock(ctx, name) }
 }
 
+func tries(l *redlock.Locker) way {
+	return func(ctx context.Context, name string) (*redlock.Lock, error) { return l.TryLock(ctx, name) }
+}
+
 const tenNames = ", 10 names"
 
 // tenAtOnce: each name that is asked for stands for ten. They are made once, so that this is not measured.

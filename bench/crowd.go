@@ -1,54 +1,51 @@
 package main
 
 import (
+	"context"
 	"flag"
 	"fmt"
+	"math/rand/v2"
 	"runtime"
-	"slices"
+	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/quorumlock/redlock"
+	"github.com/quorumlock/redlock/internal/redisserver"
 )
 
 // A crowd is many processes that lock on the same masters. Here each is a Locker of its own in one process, so that
 // they share nothing but the CPU: no connection, and no batch.
 //
-// What it does, and what happens to it, are rows of the results under these names, with the figures of
-// the second part of the list in figures.go. CPU is in % of a core, and what is of a master is the mean of five.
+// What it does, and what happens to it, are rows of the results under these names, with the figures of the second part
+// of the list. CPU is in % of a core, and what is of a master is the mean of five.
 const (
 	crowdScenario = "crowd"
 
-	allOpen    = "all open, in one process"
-	allRestart = "all masters are killed, and come back"
-
-	nobody   = "nobody is there"
-	atRest   = "at rest"
-	allHold  = "each keeps a hold, TTL 10 s" // an event is a renewal
-	allCycle = "each locks and unlocks at a pace"
-	allWait  = "all wait for one name"
-
+	allOpen       = "all open, in one process"
+	allRestart    = "all masters are killed, and come back"
+	nobody        = "nobody is there"
+	atRest        = "at rest"
+	allHold       = "each keeps a hold, TTL 10 s" // an event is a renewal
+	allCycle      = "each locks and unlocks at a pace"
+	allWait       = "all wait for one name"
 	masterReturns = "a master returns, TTL 10 s"
 	oneName       = "one name at once, TTL 10 s"
-)
 
-const (
 	served   = "served"     // had a lock before the deadline
 	took     = "took ms"    // until all had had it, or until the deadline; without the restart guard
 	failures = "failed"     // calls meanwhile
-	guarded  = "guarded"    // calls within the restart guard, which has to make them fail
 	accepted = "made"       // connections that the masters accepted, for each that the clients want
 	events   = "events/s"   // renewals or cycles
 	commands = "commands/s" // those within scripts included
 
-	// Of each client: heap and stacks in use after a collection.
-	memoryOfEach     = "KiB"
+	memoryOfEach     = "KiB" // of each client: heap and stacks in use after a collection
 	goroutinesOfEach = "goroutines"
-
-	clientShare  = "client %"
-	masterShare  = "master %"
-	busiestShare = "busiest %"
-	usedMemory   = "memory KiB"
-	connections  = "connections" // without the bench's own
+	clientShare      = "client %"
+	masterShare      = "master %"
+	busiestShare     = "busiest %"
+	usedMemory       = "memory KiB"
+	connections      = "connections" // without the bench's own
 )
 
 // crowdPlan says how long the parts of the scenario take.
@@ -70,19 +67,13 @@ func crowdFlags() *crowdPlan {
 	return p
 }
 
-// away is how long a dead master stays away.
-func (p *crowdPlan) away() time.Duration { return min(3*time.Second, p.load/4) }
-
 // A gathering is the crowd of one round, and an outsider: a client that is no part of what is measured.
 type gathering struct {
 	*bench
 	crowdPlan
-	clients  int
 	lockers  []*redlock.Locker
-	complete bool // each Locker has had a lock
 	outsider *redlock.Locker
 	prefix   string
-	names    int // that have been given out
 	shown    []sample
 
 	// In use before the crowd came.
@@ -92,102 +83,210 @@ type gathering struct {
 
 // show records what was measured of the crowd.
 func (g *gathering) show(what string, figures map[string]float64) {
-	if figures != nil {
-		g.shown = append(g.shown, sample{who: what, figures: figures})
-	}
+	g.shown = append(g.shown, sample{who: what, figures: figures})
 }
 
 // crowd measures so many clients, each a Locker.
 func (b *bench) crowd(_ scenario, c contestant, clients int, _ time.Duration) ([]sample, error) {
-	g := &gathering{bench: b, crowdPlan: *b.plan, prefix: b.prefix(), clients: clients}
-	empty, err := g.watch(g.idle/2, nil)
-	if err == nil {
-		g.show(nobody, empty)
-		err = g.awaitGuard()
+	g := &gathering{bench: b, crowdPlan: *b.plan, prefix: b.prefix()}
+	if _, err := g.watch(nobody, g.idle/2, nil); err != nil {
+		return nil, err
 	}
-	if err != nil {
+	if err := g.gather(clients); err != nil {
 		return nil, err
 	}
 	all := sample{who: c.name, figures: map[string]float64{failed: 0}}
-	for _, p := range []part{
-		{"open", g.gather},
-		{"rest", g.rest},
-		{"holds", g.holds},
-		{"cycles", g.cycles},
-		{"waiters", g.waiters},
-		{"restart", g.restart},
-	} {
-		if !g.complete && p.name != "open" {
-			continue
+	for _, part := range []struct {
+		name string
+		run  func() error
+	}{{"rest", g.rest}, {"holds", g.holds}, {"cycles", g.cycles}, {"waiters", g.waiters}, {"restart", g.restart}} {
+		err := b.cluster.check()
+		if err == nil {
+			err = part.run()
 		}
-		if err := g.measure(p); err != nil { // the other parts can still be measured
+		if err != nil { // the other parts can still be measured
 			all.figures[failed]++
-			all.example = err
+			all.example = fmt.Errorf("%s: %w", part.name, err)
 		}
 	}
-	closeAll(g.lockers)
-	if g.outsider != nil {
-		_ = g.outsider.Close()
-	}
+	_ = together(clients, func(i int) error { return g.lockers[i].Close() })
+	_ = g.outsider.Close()
 	left, err := b.orphans(false)
 	all.figures[orphans] = float64(left)
 	return append(g.shown, all), err
 }
 
-// A part of the scenario.
-type part struct {
-	name string
-	run  func() error
-}
-
-// measure measures a part, unless a master is missing.
-func (g *gathering) measure(p part) error {
-	err := g.cluster.check()
+// gather opens the Lockers when the restart guard has passed on all masters.
+func (g *gathering) gather(clients int) error {
+	options := []redlock.Option{noGuard}
+	if g.guard > 0 {
+		options[0] = redlock.WithMaxTTL(g.guard)
+		masters, err := g.asked()
+		if err != nil {
+			return err
+		}
+		up := g.guard
+		for _, m := range masters {
+			up = min(up, time.Duration(m["uptime_in_seconds"])*time.Second)
+		}
+		// The uptime may be a second too much; the client's own count begins when it learns of it.
+		time.Sleep(g.guard + 2*time.Second - up)
+	}
+	if g.patience > 0 {
+		options = append(options, redlock.WithNodeTimeout(g.patience))
+	}
+	open := func(int) (*redlock.Locker, error) { return redlock.New(urls("redis://", g.cluster.nodes), options...) }
+	outsider, err := open(0)
 	if err == nil {
-		err = p.run()
+		g.outsider, err = outsider, g.cycle(locks(outsider), "outside")
 	}
 	if err != nil {
-		err = fmt.Errorf("%s: %w", p.name, err)
+		return err
+	}
+	before, err := g.connected(1)
+	if err != nil {
+		return err
+	}
+	g.memory, g.goroutines, g.lockers = inUse(), runtime.NumGoroutine(), make([]*redlock.Locker, clients)
+	return g.arrive(allOpen, time.Now(), before, open)
+}
+
+// cycle locks and unlocks a name of the round.
+func (g *gathering) cycle(acquire way, name string) error {
+	held, err := acquire(context.Background(), g.prefix+name)
+	if err == nil {
+		err = held.Unlock()
 	}
 	return err
 }
 
-// gather opens the Lockers.
-func (g *gathering) gather() error {
-	outsiders, _, err := g.open(1)
-	if err != nil {
-		return err
+// arrive lets all clients at once try until each has had a lock of a name of its own: then a majority counts for it.
+// The clock starts at a moment that may still be to come, where the restart guard ends. before is how many connections
+// the masters had accepted.
+func (g *gathering) arrive(
+	how string, start time.Time, before float64, locker func(i int) (*redlock.Locker, error),
+) error {
+	var had, failed atomic.Int32
+	clients := len(g.lockers)
+	err := together(clients, func(i int) (err error) {
+		if g.lockers[i], err = locker(i); err != nil {
+			return err
+		}
+		for {
+			began := time.Now()
+			// Not Lock: who waits has one goroutine more for each master, and keeps it.
+			if err = g.cycle(tries(g.lockers[i]), "own:"+strconv.Itoa(i)); err == nil {
+				had.Add(1)
+				return nil
+			}
+			if began.After(start) {
+				failed.Add(1)
+			}
+			if time.Since(start) > g.deadline {
+				return fmt.Errorf("a client of %d has no majority: %w", clients, err)
+			}
+			// A thousand that ask all the time would keep each other from it.
+			time.Sleep(50*time.Millisecond + rand.N(350*time.Millisecond))
+		}
+	})
+	figures := map[string]float64{
+		took: us(max(0, time.Since(start))) / 1000, served: float64(had.Load()), failures: float64(failed.Load()),
 	}
-	g.outsider = outsiders[0]
-	if err := g.connected(1); err != nil {
-		return err
-	}
-	g.memory, g.goroutines = inUse(), runtime.NumGoroutine()
-	before, err := g.received()
-	if err != nil {
-		return err
-	}
-	lockers, arrival, err := g.open(g.clients)
-	g.lockers, g.complete = lockers, err == nil
-	return g.arrived(allOpen, arrival, before, err)
-}
-
-// rest measures a crowd that has been open for a while.
-func (g *gathering) rest() error {
-	time.Sleep(g.idle / 4)
-	memory, goroutines := g.ofEach()
-	rest, err := g.watch(g.idle, nil)
+	g.show(how, figures)
 	if err == nil {
-		rest[memoryOfEach], rest[goroutinesOfEach] = memory, goroutines
-		g.show(atRest, rest)
+		var after float64
+		after, err = g.connected(clients + 1) // and the outsider
+		figures[accepted] = (after - before) / float64(clients*len(g.cluster.servers))
 	}
 	return err
 }
 
-// ofEach is what a client uses: memory in KiB, and goroutines.
-func (g *gathering) ofEach() (memory, goroutines float64) {
+// connected returns when so many clients, and no others, are connected to all masters, and how many connections these
+// have accepted. A lock takes a majority; the other connections may come later, and those of clients that were closed
+// may still have to go.
+func (g *gathering) connected(clients int) (received float64, err error) {
+	for until := time.Now().Add(g.deadline); ; time.Sleep(20 * time.Millisecond) {
+		masters, err := g.asked()
+		if err != nil {
+			return 0, err
+		}
+		received, other := 0.0, -1
+		for i, m := range masters {
+			received += m["total_connections_received"]
+			if int(m["connected_clients"]) != clients+1 { // one is the bench's own
+				other = i
+			}
+		}
+		if other < 0 {
+			return received, nil
+		}
+		if time.Now().After(until) {
+			return 0, fmt.Errorf("the master %s has %v connections, not those of %d clients and the bench",
+				g.cluster.servers[other].Addr(), masters[other]["connected_clients"], clients)
+		}
+	}
+}
+
+// asked returns the numbers that each master tells about itself.
+func (g *gathering) asked() (all []map[string]float64, err error) {
+	for _, s := range g.cluster.servers {
+		fields, err := redisserver.Info(s.ctl, "default")
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", s.Addr(), err)
+		}
+		numbers := map[string]float64{}
+		for name, text := range fields {
+			if v, err := strconv.ParseFloat(text, 64); err == nil {
+				numbers[name] = v
+			}
+		}
+		all = append(all, numbers)
+	}
+	return all, nil
+}
+
+// watch measures what goes on for a while. happened, if it is not nil, counts events so far. The CPU times are read
+// nearest to what is measured, so that asking costs nothing.
+func (g *gathering) watch(what string, d time.Duration, happened func() int) (cost map[string]float64, err error) {
+	if happened == nil {
+		happened = func() int { return 0 }
+	}
+	saidBefore, err := g.asked()
+	if err != nil {
+		return nil, err
+	}
+	n, before := happened(), snapshot(g.cluster.servers)
+	time.Sleep(d)
+	after := snapshot(g.cluster.servers)
+	n = happened() - n
+	said, err := g.asked()
+	if err != nil {
+		return nil, err
+	}
+	seconds, masters := after.at.Sub(before.at).Seconds(), float64(len(g.cluster.servers))
+	cost = map[string]float64{
+		clientShare: 100 * (after.client - before.client).Seconds() / seconds,
+		masterShare: 100 * after.since(before).Seconds() / seconds / masters,
+		events:      float64(n) / seconds,
+	}
+	for i, m := range said {
+		cost[busiestShare] = max(cost[busiestShare], 100*(after.servers[i]-before.servers[i]).Seconds()/seconds)
+		grown := func(name string) float64 { return (m[name] - saidBefore[i][name]) / seconds / masters }
+		cost[commands] += grown("total_commands_processed")
+		cost["in KiB/s"] += grown("total_net_input_bytes") / 1024
+		cost["out KiB/s"] += grown("total_net_output_bytes") / 1024
+		cost[usedMemory] += m["used_memory"] / 1024 / masters
+		cost[connections] += (m["connected_clients"] - 1) / masters
+	}
+	g.show(what, cost)
+	return cost, nil
+}
+
+// ofEach adds what a client uses.
+func (g *gathering) ofEach(figures map[string]float64) {
 	n := float64(len(g.lockers))
-	return float64(inUse()-g.memory) / 1024 / n, float64(runtime.NumGoroutine()-g.goroutines) / n
+	figures[memoryOfEach] = float64(inUse()-g.memory) / 1024 / n
+	figures[goroutinesOfEach] = float64(runtime.NumGoroutine()-g.goroutines) / n
 }
 
 // inUse is the memory that the process has in use, in bytes. Fragments count.
@@ -197,88 +296,4 @@ func inUse() int64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapInuse + m.StackInuse)
-}
-
-// nextName is a name that no other part of the round has.
-func (g *gathering) nextName(part string) string {
-	g.names++
-	return fmt.Sprintf("%s%s:%d:", g.prefix, part, g.names)
-}
-
-// awaitGuard returns when the restart guard has passed on all masters.
-func (g *gathering) awaitGuard() error {
-	if g.guard == 0 {
-		return nil
-	}
-	uptimes, err := g.asked("server", "uptime_in_seconds")
-	if err != nil {
-		return err
-	}
-	// The uptime may be a second too much; the client's own count begins when it learns of it.
-	time.Sleep(g.guard + 2*time.Second - time.Duration(slices.Min(uptimes))*time.Second)
-	return nil
-}
-
-// What a master tells about itself, and in which section.
-var told = map[string]string{
-	"connected_clients": "clients", "used_memory": "memory",
-	"total_net_input_bytes": "stats", "total_net_output_bytes": "stats",
-}
-
-// tell returns what each master tells, and how many commands it has carried out.
-func (g *gathering) tell() ([]map[string]float64, error) {
-	var all []map[string]float64
-	for _, s := range g.cluster.servers {
-		n := 0.0
-		for _, times := range s.commands() {
-			n += float64(times)
-		}
-		all = append(all, map[string]float64{commands: n})
-	}
-	for field, section := range told {
-		numbers, err := g.asked(section, field)
-		if err != nil {
-			return nil, err
-		}
-		for i, n := range numbers {
-			all[i][field] = float64(n)
-		}
-	}
-	return all, nil
-}
-
-// watch measures what goes on for a while. happened, if it is not nil, counts events so far. The CPU times are read
-// nearest to what is measured, so that telling costs nothing.
-func (g *gathering) watch(d time.Duration, happened func() int) (map[string]float64, error) {
-	if happened == nil {
-		happened = func() int { return 0 }
-	}
-	toldBefore, err := g.tell()
-	if err != nil {
-		return nil, err
-	}
-	n, before := happened(), snapshot(g.cluster.servers)
-	time.Sleep(d)
-	after := snapshot(g.cluster.servers)
-	n = happened() - n
-	toldAfter, err := g.tell()
-	if err != nil {
-		return nil, err
-	}
-	seconds, masters := after.at.Sub(before.at).Seconds(), float64(len(g.cluster.servers))
-	cost := map[string]float64{
-		clientShare: 100 * (after.client - before.client).Seconds() / seconds,
-		masterShare: 100 * after.since(before).Seconds() / seconds / masters,
-		events:      float64(n) / seconds,
-	}
-	for i, told := range toldAfter {
-		cost[busiestShare] = max(cost[busiestShare], 100*(after.servers[i]-before.servers[i]).Seconds()/seconds)
-		grown := func(name string) float64 { return (told[name] - toldBefore[i][name]) / seconds / masters }
-		cost[commands] += grown(commands)
-		cost["in KiB/s"] += grown("total_net_input_bytes") / 1024
-		cost["out KiB/s"] += grown("total_net_output_bytes") / 1024
-		cost[usedMemory] += told["used_memory"] / 1024 / masters
-		cost[connections] += (told["connected_clients"] - 1) / masters
-	}
-	return cost, nil
 }

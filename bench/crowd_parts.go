@@ -11,70 +11,65 @@ import (
 	"github.com/quorumlock/redlock"
 )
 
+// rest measures a crowd that has been open for a while.
+func (g *gathering) rest() error {
+	time.Sleep(g.idle / 4)
+	rest, err := g.watch(atRest, g.idle, nil)
+	if err == nil {
+		g.ofEach(rest)
+	}
+	return err
+}
+
 // holds lets each client keep a hold, measures that, kills a master for a moment, and when it is back lets all clients
 // want one name.
 func (g *gathering) holds() error {
-	holds, err := g.takeHolds()
+	holds := make([]*redlock.Lock, len(g.lockers))
+	err := spread(len(holds), min(lockTTL/3, g.load), func(i int) (err error) {
+		holds[i], err = g.lockers[i].Lock(context.Background(), g.prefix+"held:"+strconv.Itoa(i))
+		return err
+	})
 	if err != nil {
 		return err
 	}
 	// Of one master, on the mean.
-	renewed := func() int { return renewals(g.cluster.servers) / len(g.cluster.servers) }
-	holding, err := g.watch(g.load, renewed)
-	g.show(allHold, holding)
+	_, err = g.watch(allHold, g.load, func() int { return renewals(g.cluster.servers) / len(g.cluster.servers) })
 	err = errors.Join(err, g.comeback(holds))
 	// Of those that are lost, this says so once more.
 	_ = together(len(holds), func(i int) error { return holds[i].Unlock() })
 	return errors.Join(err, g.rush())
 }
 
-// takeHolds takes a hold for each client. They are spread over the time between two renewals, as if they had come one
-// by one.
-func (g *gathering) takeHolds() ([]*redlock.Lock, error) {
-	holds := make([]*redlock.Lock, len(g.lockers))
-	name, gap := g.nextName("held"), min(lockTTL/3, g.load)/time.Duration(len(holds))
-	err := together(len(holds), func(i int) (err error) {
-		time.Sleep(time.Duration(i) * gap)
-		holds[i], err = g.lockers[i].Lock(context.Background(), name+strconv.Itoa(i))
-		return err
-	})
-	return holds, err
-}
-
 // comeback kills a master, starts it again and watches what becomes of the holds, and of an outsider's calls.
 func (g *gathering) comeback(holds []*redlock.Lock) error {
 	back := map[string]float64{
-		"lost":   0,             // of one hold each
+		lost:     0,             // of one hold each
 		failures: 0, "calls": 0, // of the outsider
 		"before ms": 0, // its worst lock and unlock while all masters were well
 		"worst ms":  0, // from the master's death on
 	}
 	var dead, stop atomic.Bool
 	var group sync.WaitGroup
-	name, ctx := g.nextName("outside"), context.Background()
 	group.Go(func() {
-		for !stop.Load() {
+		for ; !stop.Load(); time.Sleep(2 * time.Millisecond) {
 			worst := "before ms"
 			if dead.Load() {
 				worst = "worst ms"
 			}
 			began := time.Now()
-			lock, err := g.outsider.Lock(ctx, name)
-			if err == nil {
-				err = lock.Unlock()
-			}
-			back[worst] = max(back[worst], us(time.Since(began))/1000)
-			if back["calls"]++; err != nil {
+			if g.cycle(locks(g.outsider), "outside") != nil {
 				back[failures]++
 			}
-			time.Sleep(2 * time.Millisecond)
+			back[worst] = max(back[worst], us(time.Since(began))/1000)
+			back["calls"]++
 		}
 	})
-	time.Sleep(g.away())
+	away := min(3*time.Second, g.load/4)
+	time.Sleep(away)
 	dead.Store(true)
 	victim := g.cluster.servers[len(g.cluster.servers)-1]
-	err := victim.Kill(ctx)
-	time.Sleep(g.away())
+	err := victim.Kill(context.Background())
+	time.Sleep(away)
 	if err == nil {
 		err = victim.revive()
 	}
@@ -83,7 +78,7 @@ func (g *gathering) comeback(holds []*redlock.Lock) error {
 	group.Wait()
 	for _, lock := range holds {
 		if lock.Err() != nil {
-			back["lost"]++
+			back[lost]++
 		}
 	}
 	g.show(masterReturns, back)
@@ -94,44 +89,36 @@ func (g *gathering) comeback(holds []*redlock.Lock) error {
 func (g *gathering) cycles() error {
 	var done atomic.Int64
 	var group sync.WaitGroup
+	var failed error // written before group.Wait returns
 	ctx, cancel := context.WithCancel(context.Background())
-	errs := make(chan error, 1) // the first of them
-	name, every := g.nextName("cycle"), time.Second*time.Duration(len(g.lockers))/time.Duration(g.rate)
-	for i, l := range g.lockers {
-		group.Go(func() {
-			time.Sleep(every / time.Duration(len(g.lockers)) * time.Duration(i))
+	n := len(g.lockers)
+	every := time.Second * time.Duration(n) / time.Duration(g.rate)
+	group.Go(func() {
+		failed = spread(n, every, func(i int) (bad error) {
 			for pace := time.NewTicker(every); ctx.Err() == nil; {
-				lock, err := l.Lock(context.Background(), name+strconv.Itoa(i))
-				if err == nil {
-					err = lock.Unlock()
-				}
-				if err == nil {
-					done.Add(1)
+				if err := g.cycle(locks(g.lockers[i]), "own:"+strconv.Itoa(i)); err != nil {
+					bad = err
 				} else {
-					select {
-					case errs <- err:
-					default:
-					}
+					done.Add(1)
 				}
 				select {
 				case <-pace.C:
 				case <-ctx.Done():
 				}
 			}
+			return bad
 		})
-	}
+	})
 	time.Sleep(g.load / 4)
-	cycling, err := g.watch(g.load, func() int { return int(done.Load()) })
-	g.show(allCycle, cycling)
+	_, err := g.watch(allCycle, g.load, func() int { return int(done.Load()) })
 	cancel()
 	group.Wait()
-	close(errs)
-	return errors.Join(err, <-errs)
+	return errors.Join(err, failed)
 }
 
 // waiters lets all clients wait for a name that is held all the time.
 func (g *gathering) waiters() error {
-	name := g.nextName("wait")
+	name := g.prefix + "wait"
 	held, err := g.outsider.Lock(context.Background(), name)
 	if err != nil {
 		return err
@@ -146,26 +133,24 @@ func (g *gathering) waiters() error {
 		})
 	}
 	time.Sleep(g.load / 2) // subscriptions, and the first questions
-	waiting, err := g.watch(g.load, nil)
+	waiting, err := g.watch(allWait, g.load, nil)
 	cancel()
 	group.Wait()
 	time.Sleep(g.load / 4) // the masters have a crowd to take out of their queues
 	if err == nil {
-		waiting[memoryOfEach], waiting[goroutinesOfEach] = g.ofEach()
-		g.show(allWait, waiting)
+		g.ofEach(waiting)
 	}
 	return errors.Join(err, held.Unlock())
 }
 
 // rush lets all clients want one name at one moment. It returns one of the errors other than the deadline's.
 func (g *gathering) rush() error {
-	name := g.nextName("hot")
 	ctx, cancel := context.WithTimeout(context.Background(), g.deadline)
 	defer cancel()
 	var inside, had, overlaps, bad atomic.Int32
 	began := time.Now()
 	err := together(len(g.lockers), func(i int) error {
-		lock, err := g.lockers[i].Lock(ctx, name)
+		lock, err := g.lockers[i].Lock(ctx, g.prefix+"hot")
 		if err == nil {
 			if inside.Add(1) > 1 {
 				overlaps.Add(1)
@@ -187,4 +172,22 @@ func (g *gathering) rush() error {
 		"overlaps": float64(overlaps.Load()), failures: float64(bad.Load()), // with another error than the deadline's
 	})
 	return err
+}
+
+// restart kills all masters under the crowd, starts them again at once, and waits until each client has had a lock
+// again. Nobody can have one before the restart guard is over; the clock starts then.
+func (g *gathering) restart() error {
+	servers := g.cluster.servers
+	for _, do := range []func(i int) error{
+		func(i int) error { return servers[i].Kill(context.Background()) },
+		func(i int) error { return servers[i].revive() },
+	} {
+		if err := together(len(servers), do); err != nil {
+			return err
+		}
+	}
+	// A master's count begins with its start. The first two are ours: the one that saw it answer, and the control. The
+	// outsider comes back, too.
+	return g.arrive(allRestart, time.Now().Add(g.guard), float64(3*len(servers)),
+		func(i int) (*redlock.Locker, error) { return g.lockers[i], nil })
 }

@@ -240,3 +240,22 @@ func namesFor(prefix string, goroutines, each int) [][]string {
 	}
 	return names
 }
+
+// together calls f for 0 to n-1 at one moment, and returns one of the errors when all have ended.
+func together(n int, f func(i int) error) error { return spread(n, 0, f) }
+
+// spread is together over a while: as if they had come one by one.
+func spread(n int, over time.Duration, f func(i int) error) error {
+	var group sync.WaitGroup
+	begin, errs := make(chan struct{}), make([]error, n)
+	for i := range n {
+		group.Go(func() {
+			<-begin
+			time.Sleep(over / time.Duration(n) * time.Duration(i))
+			errs[i] = f(i)
+		})
+	}
+	close(begin)
+	group.Wait()
+	return cmp.Or(errs...)
+}

@@ -15,14 +15,9 @@ func (b *bench) renew(_ scenario, c contestant, holds int, duration time.Duratio
 		return nil, err
 	}
 	prefix := b.prefix()
-	// Spread over the time between two renewals of one hold: as if they had come one by one.
-	spread := func(over time.Duration, f func(i int) error) error {
-		return together(holds, func(i int) error {
-			time.Sleep(over / time.Duration(holds) * time.Duration(i))
-			return f(i)
-		})
-	}
-	err = spread(lockTTL/3, func(i int) error { return workers[i].lock(context.Background(), prefix+strconv.Itoa(i)) })
+	err = spread(holds, lockTTL/3, func(i int) error {
+		return workers[i].lock(context.Background(), prefix+strconv.Itoa(i))
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -43,7 +38,8 @@ func (b *bench) renew(_ scenario, c contestant, holds int, duration time.Duratio
 		}
 	}
 	s.figures["lost"], s.figures["least validity ms"], s.figures[failed] = float64(lost), us(left)/1000, 0
-	if err := spread(time.Second, func(i int) error { return workers[i].unlock(context.Background()) }); err != nil {
+	err = spread(holds, time.Second, func(i int) error { return workers[i].unlock(context.Background()) })
+	if err != nil {
 		s.figures[failed], s.example = 1, err
 	}
 	err = b.conclude(&s, clients...)
