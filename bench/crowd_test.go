@@ -67,8 +67,8 @@ func TestACrowdIsMeasured(t *testing.T) {
 	atLeast(masterReturns, "calls", 1)
 	// All that the page shows is there.
 	r := results{crowdScenario: one}
-	for name, write := range pages["scale.md"] {
-		if text := write(r); text == "" || strings.Contains(text, "|  |") {
+	for _, name := range []string{"machine", "clients", "waits", "costs", "limits"} {
+		if text := cases.Must(r.part(name))(t); text == "" || strings.Contains(text, "|  |") {
 			t.Errorf("%s: a figure is missing:\n%s", name, text)
 		}
 	}
@@ -90,7 +90,7 @@ func TestWhatAThousandCost(t *testing.T) {
 	add(500, allCycle, 4, 400, 500, 200)
 	got := map[string]map[string]float64{}
 	for _, p := range (results{crowdScenario: one}).perThousand() {
-		got[p.what] = p.cost
+		got[p.What] = p.cost
 	}
 	for what, want := range map[string][3]float64{ // of the master, memory, connections
 		"clients at rest": {2, 200, 1000},
@@ -103,10 +103,8 @@ func TestWhatAThousandCost(t *testing.T) {
 	}
 }
 
-func TestRounded(t *testing.T) {
-	for v, want := range map[float64]float64{7.9: 7, 99: 99, 123: 120, 45678: 45000} {
-		if got := rounded(v); got != want {
-			t.Errorf("rounded(%v) = %v, want %v", v, got, want)
-		}
+func TestHalfACore(t *testing.T) {
+	for share, want := range map[float64]string{50000 / 7.9: "7.00", 50000 / 99.5: "99.0", 1: "50,000", 0: ""} {
+		cases.Equals(t, perThousand{cost: map[string]float64{masterShare: share}}.HalfACore(), want, "%v", share)
 	}
 }

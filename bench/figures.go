@@ -166,28 +166,6 @@ func compare(scenario string, rows []*row) {
 	}
 }
 
-// table writes a table in Markdown. A column is of texts if it begins with one.
-func table(head []string, rows [][]string) string {
-	if len(rows) == 0 {
-		return ""
-	}
-	var b strings.Builder
-	line := func(cells []string) { b.WriteString("| " + strings.Join(cells, " | ") + " |\n") }
-	line(head)
-	for _, first := range rows[0] {
-		if first != "" && strings.ContainsAny(first[:1], "abcdefghijklmnopqrstuvwxyz*`") {
-			b.WriteString("|-")
-		} else {
-			b.WriteString("|-:")
-		}
-	}
-	b.WriteString("|\n")
-	for _, cells := range rows {
-		line(cells)
-	}
-	return b.String()
-}
-
 // number shows three digits that matter, and from ten thousand on all, with the thousands apart.
 func number(v float64) string {
 	switch {

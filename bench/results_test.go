@@ -115,9 +115,9 @@ func TestFiguresHaveTheirNames(t *testing.T) {
 // The pages show what the last runs have found.
 func TestThePagesShowTheLastRuns(t *testing.T) {
 	r := lastRuns(t)
-	for page, parts := range pages {
+	for _, page := range pages {
 		text := cases.Must(os.ReadFile("../docs/" + page))(t)
-		got := cases.Must(r.updated(string(text), parts))(t)
+		got := cases.Must(r.updated(string(text)))(t)
 		if got != string(text) {
 			t.Errorf("%s is behind results.json: go run -C bench . -scenario none -publish ../docs", page)
 		}
@@ -129,11 +129,11 @@ func TestThePagesShowTheLastRuns(t *testing.T) {
 
 func TestAPageNamesATableThatNobodyKnows(t *testing.T) {
 	const mark = "<!-- bench: nothing -->\n<!-- bench: end -->"
-	if _, err := lastRuns(t).updated(mark, pages["scale.md"]); err == nil {
+	if _, err := lastRuns(t).updated(mark); err == nil {
 		t.Error("want an error")
 	}
 	const kept = "<!-- bench: limits -->\nas it was\n<!-- bench: end -->"
-	if got, err := (results{}).updated(kept, pages["scale.md"]); err != nil || got != kept {
+	if got, err := (results{}).updated(kept); err != nil || got != kept {
 		t.Errorf("of a crowd that was not measured: got %q, %v", got, err)
 	}
 }
