@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"context"
 	"net"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -16,21 +15,19 @@ import (
 // The limit is no lock: a hand-written client sends SET NX PX for each lock, and one script for
 // all releases of a batch, to five masters and counts replies without looking at them. It stands for as
 // many callers as the others have goroutines, each with one request under way; they go on when three
-// masters have answered. What a lock library can reach at most on this machine: the better
-// of all callers sending together, and of two halves, one of which is being answered while the
-// other is written. With tokens it sends one ZADD for each batch, too.
+// masters have answered. What a lock library can reach at most on this machine. With tokens it sends one ZADD for each
+// batch, too.
 var (
 	limitTogether = limit("limit", limitClient{each: 1})
-	limitHalves   = limit("limit, two halves", limitClient{each: 1, halves: true})
 	limitTokens   = limit("limit with tokens", limitClient{each: 1, tokens: true})
 	limitTen      = limit("limit with tokens"+tenNames, limitClient{each: 10, tokens: true})
 )
 
 type limitClient struct {
-	each           int // names of a lock
-	halves, tokens bool
-	conns          []net.Conn
-	sha            string
+	each   int // names of a lock
+	tokens bool
+	conns  []net.Conn
+	sha    string
 }
 
 func limit(name string, form limitClient) contestant {
@@ -80,24 +77,21 @@ func command(b []byte, args ...string) []byte {
 	return b
 }
 
-// A half is a set of callers that send together: all of them, or half of them.
-type half struct {
-	names   [][]string
-	round   int
-	holding bool
-	began   time.Time
-	bytes   [2][]byte     // release, acquire
-	args    []string      // scratch
-	owners  []string      // scratch
-	scores  []string      // scratch
-	done    chan struct{} // cap 1: three masters have answered what was sent last
+// callers send together.
+type callers struct {
+	names  [][]string
+	round  int
+	bytes  [2][]byte // acquire, release
+	args   []string  // scratch
+	owners []string  // scratch
+	scores []string  // scratch
 }
 
-// A batch is what a half sent at one time. Its late answers must not count for the next.
+// A batch is what they send at one time. Its late answers must not count for the next.
 type batch struct {
-	from    *half
 	lines   int // of one master's answer
 	replies atomic.Int32
+	done    chan struct{} // closed when three masters have answered
 }
 
 func (c *limitClient) run(ctx context.Context, inFlight int, names [][]string, rec *recorder) error {
@@ -118,52 +112,21 @@ func (c *limitClient) run(ctx context.Context, inFlight int, names [][]string, r
 		}
 		readers.Wait()
 	}()
-	send := func(h *half, bytes []byte, lines int) error {
-		b := &batch{from: h, lines: lines}
-		for i, conn := range c.conns {
-			queues[i] <- b
-			if _, err := conn.Write(bytes); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	first := inFlight
-	if c.halves {
-		first = (inFlight + 1) / 2
-	}
-	var halves []*half
-	for _, names := range [][][]string{names[:first], names[first:inFlight]} {
-		if len(names) > 0 {
-			halves = append(halves, &half{names: names, done: make(chan struct{}, 1)})
-		}
-	}
-	for len(halves) > 0 { // until all have stopped
-		for i, h := range slices.Backward(halves) {
-			if h.round > 0 {
-				<-h.done
-			}
-			now := time.Now()
-			if h.holding {
-				h.holding = false
-				if err := send(h, h.bytes[0], 1); err != nil {
+	all := &callers{names: names[:inFlight]}
+	for ctx.Err() == nil {
+		began := time.Now()
+		lines := [2]int{all.encode(c), 1}
+		for i, bytes := range all.bytes {
+			b := &batch{lines: lines[i], done: make(chan struct{})}
+			for i, conn := range c.conns {
+				queues[i] <- b
+				if _, err := conn.Write(bytes); err != nil {
 					return err
 				}
-				continue
 			}
-			if h.round > 0 {
-				rec.cycles(now.Sub(h.began), len(h.names))
-			}
-			if ctx.Err() != nil {
-				halves = slices.Delete(halves, i, i+1)
-				continue
-			}
-			lines := h.encode(c)
-			h.began, h.holding = now, true
-			if err := send(h, h.bytes[1], lines); err != nil {
-				return err
-			}
+			<-b.done
 		}
+		rec.cycles(time.Since(began), inFlight)
 	}
 	return nil
 }
@@ -185,15 +148,15 @@ func countReplies(conn net.Conn, queue <-chan *batch) {
 		}
 		unclaimed -= b.lines
 		if b.replies.Add(1) == 3 {
-			b.from.done <- struct{}{}
+			close(b.done)
 		}
 	}
 }
 
-// encode writes what the half sends next, and returns how many lines answer its acquire.
-func (h *half) encode(c *limitClient) (lines int) {
+// encode writes what the callers send next, and returns how many lines answer its acquire.
+func (h *callers) encode(c *limitClient) (lines int) {
 	keys := len(h.names) * c.each
-	acquire, release, owners := h.bytes[1][:0], h.args[:0], h.owners[:0]
+	acquire, release, owners := h.bytes[0][:0], h.args[:0], h.owners[:0]
 	release = append(release, "EVALSHA", c.sha, strconv.Itoa(keys))
 	for _, names := range h.names {
 		at := h.round % (len(names) / c.each) * c.each
@@ -212,7 +175,7 @@ func (h *half) encode(c *limitClient) (lines int) {
 		lines++
 	}
 	h.args, h.owners = append(release, owners...), owners
-	h.bytes[0], h.bytes[1] = command(h.bytes[0][:0], h.args...), acquire
+	h.bytes[0], h.bytes[1] = acquire, command(h.bytes[1][:0], h.args...)
 	h.round++
 	return lines
 }

@@ -24,7 +24,6 @@ type fault struct {
 	want  string // what a caller may expect
 	peers []subject
 	ours  subject
-	tests []string // of this library: they rule it out
 	meet  func(ctx context.Context, m *stage, s subject) verdict
 }
 
@@ -41,7 +40,6 @@ var faults = []fault{
 		about: "One of three masters is frozen (SIGSTOP); then somebody tries to acquire a free lock of 2 s.",
 		want:  "The other two give it, within a quarter of the TTL.",
 		peers: append(inAll(settings), redigoDefault.with(3, "; `WithFailFast`", redsync.WithFailFast(true))),
-		tests: []string{"TestASickNodeDelaysNoCall", "TestOneFrozenMasterCostsNothingAfterItsFirstTimeout"},
 	}, {
 		name: "redsync-frozen-extend", ours: redlockOn(3, "no renewal"),
 		meet:  over(wish{ttl: 8 * time.Second, unrenewed: true}, extendFrozen),
@@ -49,21 +47,18 @@ var faults = []fault{
 		want:  "The other two extend it, within half of the TTL.",
 		peers: append(inAll(settings[:4]),
 			impatient(goRedisContext.with(3, "; the caller's context ends after 1 s"))),
-		tests: []string{"TestEveryCallReturnsWithinTheNodeTimeout", "TestEveryOperationReturnsWithinTheNodeTimeout"},
 	}, {
 		name: "redsync-context-keys", ours: redlockOn(3), meet: over(wish{ttl: 8 * time.Second}, unanswered),
 		about: "The network holds back what three masters answer. The context of a caller that locks for 8 s ends after " +
 			"100 ms. When the call has returned, the network passes everything again.",
 		want:  "The call fails within a second, and leaves no key after another second.",
 		peers: inAll(settings),
-		tests: []string{"TestCancelledAcquireLeavesNothing", "TestAcquireThatIsCancelledWithoutAnAnswerLeavesNothing"},
 	}, {
 		name: "redsync-context-error", ours: redlockOn(3), meet: over(wish{}, waitTooLong),
 		about: "Another client holds the lock, and the contexts of callers that wait for it end after 300 ms. Then the " +
 			"network holds back what the masters answer, and the context of a caller that tries once ends after 100 ms.",
 		want:  "`errors.Is(err, context.DeadlineExceeded)` is true for all of them.",
 		peers: inAll([]setting{redigoSecond, goRedisContext}),
-		tests: []string{"TestTheCallersDeadlineIsNotANodesTimeout"},
 	}, {
 		name: "redsync-failfast-orphans", ours: redlockOn(5), meet: over(wish{ttl: 20 * time.Second}, cycles),
 		about: "Somebody acquires and releases 200 locks of 20 s, one after the other. What is sent to one of five " +
@@ -74,7 +69,6 @@ var faults = []fault{
 			goRedisDefault.with(5, "; `WithFailFast`", redsync.WithFailFast(true)),
 			goRedisContext.with(5, "; `WithFailFast`", redsync.WithFailFast(true)),
 		},
-		tests: []string{"TestStragglersLeaveNoOrphans"},
 	}, {
 		name: "redsync-extend-revives", ours: redlockOn(3, "no renewal"),
 		meet:  over(wish{ttl: time.Second, unrenewed: true}, extendTooLate),
@@ -84,7 +78,6 @@ var faults = []fault{
 			redigoSecond.with(3, "; `WithSetNXOnExtend`", redsync.WithSetNXOnExtend()),
 			redigoSecond.with(3, ""),
 		},
-		tests: []string{"TestExtendNeverBringsBackALostHold"},
 	}, {
 		name: "rueidislock-partition", ours: redlockOn(3), meet: over(wish{ttl: 5 * time.Second}, partitioned),
 		about: "Somebody holds a lock of 5 s, and then the network loses whatever the holder and the masters send each " +
@@ -98,27 +91,23 @@ var faults = []fault{
 				ClientOption: rueidis.ClientOption{ConnWriteTimeout: time.Second},
 			}),
 		},
-		tests: []string{"TestAPartitionedHolderLosesItsHoldInTime", "TestAPartitionedHolderIsToldBeforeAnybodyElseHolds"},
 	}, {
 		name: "rueidislock-foreign-key", ours: redlockOn(3), meet: over(wish{}, foreignKey),
 		about: "One of a lock's three keys is there already, and is another program's: the first, the second, the third. " +
 			"(rueidislock has three keys on one master, redlock one on each of three.)",
 		want:  "The lock can be acquired: two of three keys are a majority.",
 		peers: []subject{on1("its defaults, so `KeyMajority` 2", rueidislock.LockerOption{})},
-		tests: []string{"TestAForeignKeyOnAMinorityDoesNotBlock"},
 	}, {
 		name: "bsm-owner-prefix", ours: redlockOn(3, "`WithOwnerLabel` is the owner's name"),
 		meet:  over(wish{owner: "worker-12"}, ownerPrefix),
 		about: "The owner `worker-12` holds a lock; the owner `worker-1` tries to acquire it, and releases what it gets.",
 		want:  "`worker-1` does not get it.",
 		peers: []subject{onBsm("`Options.Token` is the owner's name")},
-		tests: []string{"TestAnOwnerThatIsAPrefixOfAnotherStealsNothing"},
 	}, {
 		name: "bsm-short-ttl", ours: redlockOn(3, "a hold's TTL cannot be changed"), meet: shortTTL,
 		about: "Somebody asks for a lock with a TTL of 0.5 ms, and sets that TTL for a lock that is held.",
 		want:  "Both are errors, since Redis counts in milliseconds.",
 		peers: []subject{onBsm("go-redis's default time-outs")},
-		tests: []string{"TestBadOptionsAreRefused"},
 	},
 }
 

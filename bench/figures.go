@@ -32,18 +32,15 @@ const (
 	rateToLimit   = "rate ÷ limit"
 	rateToLock    = "rate ÷ redlock"
 	rateToOne     = "rate ÷ one name"
-	p99ToRedsync  = "p99 ÷ redsync+redigo"
-	p99ToWell     = "p99 ÷ all masters well"
-	p99ToLock     = "p99 ÷ redlock"
 	cpuToLock     = "CPU ÷ redlock"
 )
 
 // Of these the least and the most of the rounds are kept, too.
-var spreads = []string{rate, p99, rateToRedsync, rateToQuorum, rateToLock, p99ToWell, p99ToLock}
+var spreads = []string{rate, p99, rateToRedsync, rateToQuorum, rateToLock}
 
 // What stands for all rounds, where it is not the median.
 var rounds = map[string]func([]float64) float64{
-	longest: most, without: most, "least validity ms": least, "before ms": most, "worst ms": most,
+	longest: most, without: most, "least validity ms": least, "worst ms": most,
 	lost: sum, updates: sum, pauses: sum, rejected: sum, overwrote: sum,
 	failures: sum, "calls": sum, "overlaps": sum, orphans: sum, failed: sum, hung: sum,
 }
@@ -124,12 +121,7 @@ var references = []struct {
 	}},
 	{rateToLock, rate, "semaphore once rw consensus consensus-contended", isRedlock},
 	{cpuToLock, allCPU, "migration", isRedlock},
-	{p99ToLock, p99, "consensus consensus-contended", isRedlock},
 	{rateToOne, rate, "lockall", func(r, to *row) bool { return to.lock+tenNames == r.lock }},
-	{p99ToRedsync, p99, "contended", isRedsync},
-	{p99ToWell, p99, "silent slow", func(r, to *row) bool {
-		return r.lock == redlockFenced5.name && to.lock == healthy(redlockFenced5).name
-	}},
 }
 
 func isRedsync(_, to *row) bool { return to.lock == redsyncRedigo5.name }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"sync"
 	"time"
@@ -159,7 +160,7 @@ func torment(told editing, processes int, duration time.Duration) (map[string]fl
 	defer s.close()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	number, err := s.number(ctx)
+	number, err := s.read(ctx, math.MaxInt64) // a token that nobody can be later than
 	figures := sum.judge(number)
 	figures[pauses] = float64(frozen)
 	return figures, err

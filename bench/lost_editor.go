@@ -34,10 +34,9 @@ type editor struct {
 }
 
 type store struct {
-	read   func(ctx context.Context, token int64) (int, error)
-	write  func(ctx context.Context, token int64, n int) (was int, err error) // was: what it has overwritten
-	number func(ctx context.Context) (int, error)
-	close  func()
+	read  func(ctx context.Context, token int64) (int, error)
+	write func(ctx context.Context, token int64, n int) (was int, err error) // was: what it has overwritten
+	close func()
 }
 
 // errLate says that the store refused: it knows a later holder.
@@ -121,7 +120,7 @@ func openStore(told editing, w worker) (*store, error) {
 	if strings.HasPrefix(told.Name, "etcd") {
 		return etcdStore(told, w)
 	}
-	return redisStore(told.Store, told.Key, checked(told.Name))
+	return redisStore(told.Store, told.Key)
 }
 
 // Of docs/fencing.md: the mark is raised before the read, and compared at the write.
@@ -136,42 +135,24 @@ redis.call('SET', KEYS[2], ARGV[1])
 return redis.call('SET', KEYS[1], ARGV[2], 'GET') or '0'`
 )
 
-// redisStore has the number in Redis, which compares tokens if they are to be checked.
-func redisStore(addr, key string, fenced bool) (*store, error) {
+// redisStore has the number in Redis, which compares tokens: all that are 0 are as good as none.
+func redisStore(addr, key string) (*store, error) {
 	c, err := redis.Dial("tcp", addr)
 	if err != nil {
 		return nil, err
 	}
-	late := func(n int, err error) (int, error) {
+	run := func(script string, args ...any) (int, error) {
+		n, err := redis.Int(redis.NewScript(2, script).Do(c, append([]any{key, key + ":mark"}, args...)...))
 		if errors.Is(err, redis.ErrNil) {
-			return 0, errLate
+			err = errLate
 		}
 		return n, err
 	}
-	zero := func(n int, err error) (int, error) {
-		if errors.Is(err, redis.ErrNil) {
-			return 0, nil
-		}
-		return n, err
-	}
-	s := &store{
-		number: func(context.Context) (int, error) { return zero(redis.Int(c.Do("GET", key))) },
-		read:   func(context.Context, int64) (int, error) { return zero(redis.Int(c.Do("GET", key))) },
-		write: func(_ context.Context, _ int64, n int) (int, error) {
-			return zero(redis.Int(c.Do("SET", key, n, "GET")))
-		},
+	return &store{
+		read:  func(_ context.Context, token int64) (int, error) { return run(readScript, token) },
+		write: func(_ context.Context, token int64, n int) (int, error) { return run(writeScript, token, n) },
 		close: func() { _ = c.Close() },
-	}
-	if fenced {
-		read, write := redis.NewScript(2, readScript), redis.NewScript(2, writeScript)
-		s.read = func(_ context.Context, token int64) (int, error) {
-			return late(redis.Int(read.Do(c, key, key+":mark", token)))
-		}
-		s.write = func(_ context.Context, token int64, n int) (int, error) {
-			return late(redis.Int(write.Do(c, key, key+":mark", token, n)))
-		}
-	}
-	return s, nil
+	}, nil
 }
 
 // etcdStore has the number in etcd. Where the revision is checked, a write goes in one transaction with the question
@@ -182,15 +163,14 @@ func etcdStore(told editing, w worker) (*store, error) {
 		return nil, err
 	}
 	key := told.Key + ":number"
-	number := func(ctx context.Context) (int, error) {
-		reply, err := c.Get(ctx, key)
-		if err != nil || len(reply.Kvs) == 0 {
-			return 0, err
-		}
-		return strconv.Atoi(string(reply.Kvs[0].Value))
-	}
 	return &store{
-		read: func(ctx context.Context, _ int64) (int, error) { return number(ctx) },
+		read: func(ctx context.Context, _ int64) (int, error) {
+			reply, err := c.Get(ctx, key)
+			if err != nil || len(reply.Kvs) == 0 {
+				return 0, err
+			}
+			return strconv.Atoi(string(reply.Kvs[0].Value))
+		},
 		write: func(ctx context.Context, _ int64, n int) (was int, err error) {
 			txn := c.Txn(ctx)
 			if checked(told.Name) {
@@ -208,7 +188,6 @@ func etcdStore(told editing, w worker) (*store, error) {
 			}
 			return 0, nil
 		},
-		number: number,
-		close:  func() { _ = c.Close() },
+		close: func() { _ = c.Close() },
 	}, nil
 }

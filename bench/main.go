@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"text/tabwriter"
 	"time"
 )
@@ -90,7 +89,6 @@ func main() {
 
 // measure runs the scenarios and prints their tables as soon as they are complete.
 func (b *bench) measure(chosen []scenario) results {
-	raiseFileLimit()
 	if info, err := os.Stderr.Stat(); err == nil {
 		b.terminal = info.Mode()&os.ModeCharDevice != 0
 	}
@@ -252,15 +250,6 @@ func (r results) publish(docs string) error {
 		return err
 	}
 	return all.update(docs)
-}
-
-// raiseFileLimit makes room for pools of 256 connections to five masters, and for a crowd.
-func raiseFileLimit() {
-	var limit syscall.Rlimit
-	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit) == nil {
-		limit.Cur = limit.Max
-		_ = syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit)
-	}
 }
 
 func fatal(err error) {

@@ -124,44 +124,29 @@ func cpuOf(pid int) (sum time.Duration) {
 	return sum
 }
 
-// left lists the keys that the bench's locks left behind. The node's own records (the token set) are none of them.
-func (s *server) left() (keys []string, err error) {
-	for cursor := "0"; ; {
-		reply, err := redis.Values(s.ctl.Do("SCAN", cursor, "MATCH", "*"+namePrefix+"*", "COUNT", 1000))
-		if err != nil {
-			return keys, err
-		}
-		cursor, _ = redis.String(reply[0], nil)
-		page, _ := redis.Strings(reply[1], nil)
-		if keys = append(keys, page...); cursor == "0" {
-			return keys, nil
-		}
-	}
-}
-
 // onceRecords begins the keys that say what has been done: they are to stay.
 const onceRecords = "redlock:once:"
 
-// sweep counts the keys with this prefix, a second later where there are any: a master that
-// lags on a busy machine may still have the releases before it. It deletes all the bench's keys.
+// sweep counts the keys with this prefix that the bench's locks left behind, a second later where there are any: a
+// master that lags on a busy machine may still have the releases before it. It deletes all the bench's keys. The node's
+// own records (the token set) are none of them.
 func (s *server) sweep(prefix string) (orphans int, err error) {
-	keys, err := s.left()
+	left := func() ([]string, error) { return redis.Strings(s.ctl.Do("KEYS", "*"+namePrefix+"*")) }
+	keys, err := left()
 	if err != nil || len(keys) == 0 {
 		return 0, err
 	}
 	time.Sleep(time.Second)
-	if keys, err = s.left(); err != nil {
+	if keys, err = left(); err != nil || len(keys) == 0 {
 		return 0, err
 	}
 	for _, key := range keys {
 		if strings.Contains(key, prefix) && !strings.HasPrefix(key, onceRecords) {
 			orphans++
 		}
-		if _, err := s.ctl.Do("UNLINK", key); err != nil {
-			return 0, err
-		}
 	}
-	return orphans, nil
+	_, err = s.ctl.Do("UNLINK", redis.Args{}.AddFlat(keys)...)
+	return orphans, err
 }
 
 // commands returns how often each command has been carried out.
