@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -41,9 +42,14 @@ func etcdMember(all []*member, i int) (*exec.Cmd, error) {
 	for j, m := range all {
 		cluster = append(cluster, fmt.Sprintf("m%d=http://%s", j, m.peer.Addr()))
 	}
-	return exec.Command(etcdBinary, "-name", fmt.Sprintf("m%d", i), "-dir", filepath.Join(all[i].dir, "data"),
-		"-client", "http://"+all[i].client.Addr(), "-peer", "http://"+all[i].peer.Addr(),
-		"-cluster", strings.Join(cluster, ",")), nil
+	client, peer := "http://"+all[i].client.Addr(), "http://"+all[i].peer.Addr()
+	config, err := json.Marshal(map[string]string{ // which is YAML, too
+		"name": fmt.Sprintf("m%d", i), "data-dir": filepath.Join(all[i].dir, "data"), "log-level": "error",
+		"listen-client-urls": client, "advertise-client-urls": client,
+		"listen-peer-urls": peer, "initial-advertise-peer-urls": peer, "initial-cluster": strings.Join(cluster, ","),
+	})
+	file := filepath.Join(all[i].dir, "etcd.yaml")
+	return exec.Command(etcdBinary, file), errors.Join(err, os.WriteFile(file, config, 0o600))
 }
 
 func askEtcd(ctx context.Context, addr string) (leads bool, version string, err error) {

@@ -19,8 +19,6 @@ var (
 	redlockAsync5  = ours("redlock async", 5, openRedlock(locks, redlock.WithAsyncUnlock()))
 	redlockBoth5   = ours("redlock plain async", 5,
 		openRedlock(locks, redlock.WithoutFencing(), redlock.WithAsyncUnlock()))
-	redlockFenced1 = ours("redlock (1 node)", 1, openRedlock(locks))
-	redlockPlain1  = ours("redlock plain (1 node)", 1, openRedlock(locks, redlock.WithoutFencing()))
 
 	redlockTLS5      = ours("redlock", 5, openTLS())
 	redlockPlainTLS5 = ours("redlock plain", 5, openTLS(redlock.WithoutFencing()))
@@ -110,10 +108,9 @@ func openLocker(urls []string, w wish, each func(*redlock.Locker) way, opts []re
 	}, nil
 }
 
-func urls(scheme string, nodes []string) []string {
-	list := make([]string, len(nodes))
-	for i, node := range nodes {
-		list[i] = scheme + node
+func urls(scheme string, nodes []string) (list []string) {
+	for _, node := range nodes {
+		list = append(list, scheme+node)
 	}
 	return list
 }

@@ -86,14 +86,9 @@ const releaseScript = `if redis.call("GET", KEYS[1]) == ARGV[1] then return redi
 
 // bareSetNX1 is no library: SET NX PX and a compare-and-delete script, with a connection for each goroutine. What a
 // careful person writes by hand.
-var bareSetNX1 = contestant{name: "bare SET NX", nodes: 1, open: openBare}
-
-func openBare(nodes []string, w wish) (*client, error) {
+var bareSetNX1 = contestant{name: "bare SET NX", nodes: 1, open: func(nodes []string, w wish) (*client, error) {
 	return &client{worker: func() (worker, error) { return bareWorker(nodes[0], w.ttl) }, close: func() {}}, nil
-}
-
-// errTaken says that another client holds the lock.
-var errTaken = errors.New("taken")
+}}
 
 func bareWorker(node string, ttl time.Duration) (w worker, err error) {
 	conn, err := redis.Dial("tcp", node)
@@ -102,22 +97,19 @@ func bareWorker(node string, ttl time.Duration) (w worker, err error) {
 	}
 	sha, err := redis.String(conn.Do("SCRIPT", "LOAD", releaseScript))
 	var held, owner string
-	try := func(_ context.Context, name string) error {
-		held, owner = name, uuid.NewString()
-		reply, err := conn.Do("SET", held, owner, "NX", "PX", ttl.Milliseconds())
-		if err == nil && reply == nil {
-			err = errTaken
-		}
-		return err
-	}
 	return worker{
-		lock: func(ctx context.Context, name string) (err error) {
-			for err = try(ctx, name); errors.Is(err, errTaken) && ctx.Err() == nil; err = try(ctx, name) {
-				time.Sleep(5 * time.Millisecond)
+		lock: func(ctx context.Context, name string) error {
+			for ; ; time.Sleep(5 * time.Millisecond) {
+				held, owner = name, uuid.NewString()
+				reply, err := conn.Do("SET", held, owner, "NX", "PX", ttl.Milliseconds())
+				if reply == nil {
+					err = cmp.Or(err, ctx.Err())
+				}
+				if err != nil || reply != nil {
+					return err
+				}
 			}
-			return err
 		},
-		try: try,
 		unlock: func(context.Context) error {
 			deleted, err := redis.Int(conn.Do("EVALSHA", sha, 1, held, owner))
 			if err == nil && deleted == 0 {

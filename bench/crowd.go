@@ -111,8 +111,7 @@ func (b *bench) crowd(_ scenario, c contestant, clients int, _ time.Duration) ([
 	}
 	_ = together(clients, func(i int) error { return g.lockers[i].Close() })
 	_ = g.outsider.Close()
-	left, err := b.orphans(false)
-	all.figures[orphans] = float64(left)
+	err := b.conclude(&all)
 	return append(g.shown, all), err
 }
 

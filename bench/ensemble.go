@@ -79,12 +79,8 @@ func startEnsemble(s *system) (e *ensemble, err error) {
 	return e, err
 }
 
-func (e *ensemble) addrs() (list []string) {
-	for _, m := range e.members {
-		list = append(list, m.client.Addr())
-	}
-	return list
-}
+// Addr is where clients connect.
+func (m *member) Addr() string { return m.client.Addr() }
 
 // freeze stops all members, while it is another contestant's turn.
 func (e *ensemble) freeze() {
@@ -121,7 +117,7 @@ func (e *ensemble) leader() (leader int, version string, err error) {
 		err = nil
 		for i, m := range e.members {
 			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-			leads, v, bad := e.ask(ctx, m.client.Addr())
+			leads, v, bad := e.ask(ctx, m.Addr())
 			cancel()
 			if leads {
 				leaders, leader, version = leaders+1, i, v

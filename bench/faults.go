@@ -126,7 +126,7 @@ type meeting struct {
 // over lets a subject's client connect before something breaks.
 func over(w wish, run func(context.Context, meeting) verdict) func(context.Context, *stage, subject) verdict {
 	return func(ctx context.Context, m *stage, s subject) verdict {
-		c, one := s.use(ctx, m.proxied(), w)
+		c, one := s.use(ctx, addrs(m.proxies), w)
 		defer c.close()
 		return run(ctx, meeting{m, s, w, c, one})
 	}

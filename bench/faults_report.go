@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"regexp"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,19 +15,15 @@ import (
 
 // version is a module's, as this program was built with it.
 func version(module string) string {
-	info, _ := debug.ReadBuildInfo() // none without modules, and this is one
-	if info == nil {
-		return "of unknown version"
+	info, _ := debug.ReadBuildInfo() // there is one: this is a module
+	i := slices.IndexFunc(info.Deps, func(m *debug.Module) bool { return m.Path == module })
+	switch {
+	case i < 0:
+		return "of unknown version" // in a test
+	case info.Deps[i].Replace != nil:
+		return "of this checkout"
 	}
-	for _, m := range info.Deps {
-		if m.Path == module {
-			if m.Replace != nil {
-				return "of this checkout"
-			}
-			return strings.TrimPrefix(m.Version, "v")
-		}
-	}
-	return "of unknown version"
+	return strings.TrimPrefix(info.Deps[i].Version, "v")
 }
 
 // String is the library and its client, with their versions, and the configuration.
@@ -48,17 +45,7 @@ func (f fault) head() string {
 	return fmt.Sprintf("%s\n  %s\n  Expected: %s\n", f.name, f.about, f.want)
 }
 
-// figure writes a duration as exactly as it can be expected again.
-func figure(d time.Duration) string {
-	switch {
-	case d < 9950*time.Microsecond:
-		return fmt.Sprintf("%.1f ms", float64(d)/1e6)
-	case d < 950*time.Millisecond:
-		return fmt.Sprintf("%.0f ms", float64(d)/1e6)
-	default:
-		return fmt.Sprintf("%.1f s", d.Seconds())
-	}
-}
+func figure(d time.Duration) string { return number(us(d)/1000) + " ms" }
 
 var sentinels = []struct {
 	err  error

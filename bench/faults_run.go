@@ -88,7 +88,11 @@ func (f fault) play(s subject) (_ verdict, err error) {
 	for _, one := range m.servers {
 		m.proxies = append(m.proxies, made(faultproxy.New(one.Addr())))
 	}
-	defer time.AfterFunc(most, m.kill).Stop()
+	defer time.AfterFunc(most, func() {
+		for _, one := range m.servers {
+			_ = one.Kill(context.Background()) // stop does it again
+		}
+	}).Stop()
 	return f.meet(ctx, m, s), nil
 }
 
@@ -104,18 +108,6 @@ func (m *stage) stop() {
 	m.network((*faultproxy.Proxy).Close)
 	stopServers(m.servers)
 	m.calls.Wait()
-}
-
-func (m *stage) kill() {
-	for _, one := range m.servers {
-		_ = one.Kill(context.Background()) // stop does it again
-	}
-}
-
-// proxied are the addresses of the proxies before the masters.
-func (m *stage) proxied() (list []string) {
-	m.network(func(p *faultproxy.Proxy) { list = append(list, p.Addr()) })
-	return list
 }
 
 // last is the master that a fault is about.

@@ -9,7 +9,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/gomodule/redigo/redis"
 
@@ -34,31 +33,12 @@ func TestTheProgramTellsVersionsAndRunsAFault(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
+	if _, err := chooseFaults("^nothing$"); err == nil {
+		t.Error("an unknown fault: got no error")
+	}
 	const want = "worker-1's attempt: ErrTaken; worker-12's extension: no error"
 	if !strings.Contains(string(out), "\n       "+want+"\n") {
 		t.Errorf("got:\n%s\nwant %q in it", out, want)
-	}
-}
-
-func TestUnknownFault(t *testing.T) {
-	if _, err := chooseFaults("^nothing$"); err == nil {
-		t.Error("got no error")
-	}
-	if got, err := chooseFaults("^bsm-"); err != nil || len(got) != 2 {
-		t.Errorf("got %d faults, %v; want 2", len(got), err)
-	}
-}
-
-func TestFigure(t *testing.T) {
-	for d, want := range map[time.Duration]string{
-		210 * time.Microsecond:   "0.2 ms",
-		9940 * time.Microsecond:  "9.9 ms",
-		9960 * time.Microsecond:  "10 ms",
-		949 * time.Millisecond:   "949 ms",
-		951 * time.Millisecond:   "1.0 s",
-		15020 * time.Millisecond: "15.0 s",
-	} {
-		cases.Equals(t, figure(d), want, "%v", d)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 // A sample is what one contestant, or a crowd in one of its parts, has shown in one round: figures by name.
 type sample struct {
 	who     string
+	nodes   int // 0: those of the contestant whose turn it was
 	figures map[string]float64
 	example error // one of the errors that there were
 }
@@ -71,9 +72,6 @@ type row struct {
 	samples []sample // unless it was read from a file
 }
 
-func leastOf(name string) string { return name + " least" }
-func mostOf(name string) string  { return name + " most" }
-
 // condense makes a row's figures of its samples.
 func (r *row) condense() {
 	r.figures = map[string]float64{}
@@ -95,7 +93,7 @@ func (r *row) set(name string, values []float64) {
 	}
 	r.figures[name] = of(values)
 	if slices.Contains(spreads, name) {
-		r.figures[leastOf(name)], r.figures[mostOf(name)] = least(values), most(values)
+		r.figures[name+" least"], r.figures[name+" most"] = least(values), most(values)
 	}
 }
 

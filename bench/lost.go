@@ -48,28 +48,14 @@ const (
 	lost      = "lost"      // updates that the number lacks at the end
 )
 
-// A tally is what has become of the updates of a process, or of all.
-type tally struct {
-	Updates, Rejected, Overwrote int
+// tally is what has become of the updates of a process, or of all. Those that failed may be in the number.
+type tally map[string]float64
 
-	Unknown int // failed: it may be in the number
-}
-
-func (t *tally) add(o tally) {
-	t.Updates += o.Updates
-	t.Rejected += o.Rejected
-	t.Overwrote += o.Overwrote
-	t.Unknown += o.Unknown
-}
+func newTally() tally { return tally{updates: 0, rejected: 0, overwrote: 0, failed: 0} }
 
 // judge compares with the number in the end. An update whose outcome nobody knows is not lost; where it is in the
 // number, it may hide one that is.
-func (t *tally) judge(number int) map[string]float64 {
-	return map[string]float64{
-		updates: float64(t.Updates), rejected: float64(t.Rejected), overwrote: float64(t.Overwrote),
-		lost: float64(max(0, t.Updates-number)), failed: float64(t.Unknown),
-	}
-}
+func (t tally) judge(number int) { t[lost] = max(0, t[updates]-float64(number)) }
 
 // lose lets all contestants of the scenario work side by side, when it is the first one's turn.
 func (b *bench) lose(sc scenario, c contestant, processes int, duration time.Duration) ([]sample, error) {
@@ -96,7 +82,7 @@ func (b *bench) lose(sc scenario, c contestant, processes int, duration time.Dur
 			return err
 		}
 		figures, err := torment(editing{c.name, nodes, store.Addr(), prefix + fmt.Sprint(i), b.editTTL}, processes, duration)
-		samples[i] = sample{who: c.name, figures: figures}
+		samples[i] = sample{who: c.name, nodes: c.nodes, figures: figures}
 		return err
 	})
 	return samples, err
@@ -140,11 +126,13 @@ func torment(told editing, processes int, duration time.Duration) (map[string]fl
 	for _, p := range all {
 		_ = p.in.Close()
 	}
-	var sum tally
+	sum := newTally()
 	for range all {
 		select {
 		case t := <-totals:
-			sum.add(t)
+			for name, n := range t {
+				sum[name] += n
+			}
 		case <-time.After(time.Minute):
 			said := ""
 			for _, p := range all {
@@ -161,9 +149,9 @@ func torment(told editing, processes int, duration time.Duration) (map[string]fl
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	number, err := s.read(ctx, math.MaxInt64) // a token that nobody can be later than
-	figures := sum.judge(number)
-	figures[pauses] = float64(frozen)
-	return figures, err
+	sum.judge(number)
+	sum[pauses] = float64(frozen)
+	return sum, err
 }
 
 // listen offers a process when it has read, and at its end passes on what it has done. It ends with the process.

@@ -47,7 +47,8 @@ var errLate = errors.New("a later holder was here")
 const think = 20 * time.Millisecond
 
 // edit counts up until ctx ends. told is called when the editor has read.
-func (e *editor) edit(ctx context.Context, told func()) (t tally) {
+func (e *editor) edit(ctx context.Context, told func()) tally {
+	t := newTally()
 	for ctx.Err() == nil {
 		if e.lock(ctx, e.key) != nil { // after a pause its session is over
 			time.Sleep(think)
@@ -59,7 +60,7 @@ func (e *editor) edit(ctx context.Context, told func()) (t tally) {
 			token, err = e.token()
 		}
 		if err == nil {
-			e.update(token, told, &t)
+			e.update(token, told, t)
 		}
 		limited, cancel := context.WithTimeout(context.Background(), peerTimeout)
 		_ = e.unlock(limited) // after a pause it is another's
@@ -68,13 +69,13 @@ func (e *editor) edit(ctx context.Context, told func()) (t tally) {
 	return t
 }
 
-func (e *editor) update(token int64, told func(), t *tally) {
+func (e *editor) update(token int64, told func(), t tally) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	n, err := e.read(ctx, token)
 	if err != nil {
 		if errors.Is(err, errLate) {
-			t.Rejected++
+			t[rejected]++
 		}
 		return
 	}
@@ -83,12 +84,12 @@ func (e *editor) update(token int64, told func(), t *tally) {
 	was, err := e.write(ctx, token, n+1)
 	switch {
 	case errors.Is(err, errLate):
-		t.Rejected++
+		t[rejected]++
 	case err != nil:
-		t.Unknown++
+		t[failed]++
 	default:
-		if t.Updates++; was != n {
-			t.Overwrote++
+		if t[updates]++; was != n {
+			t[overwrote]++
 		}
 	}
 }

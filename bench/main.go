@@ -30,8 +30,6 @@ type bench struct {
 
 	serial  int    // of the rounds so far
 	current string // how the names of this round begin
-
-	terminal bool // on stderr
 }
 
 func main() {
@@ -44,8 +42,6 @@ func main() {
 		scenarioFlag   = flag.String("scenario", "uncontended", "scenarios, separated by commas, or all, or none; see -list")
 		contestantFlag = flag.String("contestant", "",
 			"only contestants whose name contains one of these, separated by commas; =name wants the whole name")
-		goroutinesFlag = flag.String("goroutines", "",
-			"how many goroutines, contenders, holds or clients; the default is the scenario's own, or 1,16,64,256")
 		samples = flag.String("samples", "", "write the figures of each round to this JSON file")
 		publish = flag.String("publish", "", "bring this directory up to date, which is docs or like it: its "+
 			"benchmarks/results.json by the scenarios that were measured, then tables in pages by all of it")
@@ -53,6 +49,17 @@ func main() {
 			"expression: what other libraries do when something breaks, and this one")
 		list = flag.Bool("list", false, "list the scenarios, and the faults with the libraries that meet them")
 	)
+	flag.Func("goroutines", "how many `goroutines`, contenders, holds or clients, above 0, separated by commas; the "+
+		"default is the scenario's own, or 1,16,64,256", func(list string) error {
+		for text := range strings.SplitSeq(list, ",") {
+			n, err := strconv.ParseUint(text, 10, 31)
+			if err != nil || n == 0 {
+				return errors.New("want numbers above 0")
+			}
+			b.counts = append(b.counts, int(n))
+		}
+		return nil
+	})
 	flag.DurationVar(&b.length, "duration", time.Second, "length of a round")
 	flag.IntVar(&b.rounds, "rounds", 0, "rounds of each contestant, in turn with the others; the default is 5, of crowd 1")
 	flag.Parse()
@@ -76,8 +83,6 @@ func main() {
 	}
 	chosen, err := choose(*scenarioFlag, *contestantFlag)
 	fatal(err)
-	b.counts, err = numbers(*goroutinesFlag)
-	fatal(err)
 	measured := b.measure(chosen)
 	if *samples != "" {
 		fatal(measured.samples().write(*samples))
@@ -89,9 +94,6 @@ func main() {
 
 // measure runs the scenarios and prints their tables as soon as they are complete.
 func (b *bench) measure(chosen []scenario) results {
-	if info, err := os.Stderr.Stat(); err == nil {
-		b.terminal = info.Mode()&os.ModeCharDevice != 0
-	}
 	measured := results{}
 	for _, sc := range chosen {
 		one, err := b.run(sc)
@@ -170,7 +172,7 @@ func (b *bench) run(sc scenario) (one *outcome, err error) {
 				for _, s := range shown {
 					r := of[s.who]
 					if r == nil {
-						r = &row{n: n, lock: s.who, masters: sc.nodes(s.who, c)}
+						r = &row{n: n, lock: s.who, masters: cmp.Or(s.nodes, c.nodes)}
 						of[s.who], one.Rows = r, append(one.Rows, r)
 					}
 					r.samples = append(r.samples, s)
@@ -188,7 +190,7 @@ func (b *bench) run(sc scenario) (one *outcome, err error) {
 
 // progress overwrites one line of a terminal.
 func (b *bench) progress(format string, args ...any) {
-	if b.terminal {
+	if info, err := os.Stderr.Stat(); err == nil && info.Mode()&os.ModeCharDevice != 0 {
 		fmt.Fprintf(os.Stderr, "\r\033[K"+format, args...)
 	}
 }
@@ -219,20 +221,6 @@ func choose(names, contestants string) (chosen []scenario, err error) {
 		}
 	}
 	return chosen, nil
-}
-
-func numbers(list string) (n []int, err error) {
-	if list == "" {
-		return nil, nil
-	}
-	for text := range strings.SplitSeq(list, ",") {
-		i, err := strconv.Atoi(text)
-		if err != nil || i < 1 {
-			return nil, fmt.Errorf("-goroutines %s: want numbers above 0, separated by commas", list)
-		}
-		n = append(n, i)
-	}
-	return n, nil
 }
 
 // publish puts what was measured into a directory of pages, and makes its tables of all that is known there.

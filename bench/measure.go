@@ -42,14 +42,13 @@ func (b *bench) round(sc scenario, c contestant, goroutines int, duration time.D
 			defer w.close()
 		}
 	}
-	opened := time.Now()
 	var recs []*recorder
-	var failure atomic.Value
+	var last atomic.Int64
 	var group sync.WaitGroup
 	start := func(run func(rec *recorder)) {
-		rec := &recorder{phase: &phase, since: opened}
+		rec := &recorder{phase: &phase}
 		if sc.gaps {
-			rec.acquired = make([]uint64, (time.Minute+duration).Milliseconds()/64)
+			rec.last = &last
 		}
 		recs = append(recs, rec)
 		group.Go(func() { run(rec) })
@@ -57,7 +56,7 @@ func (b *bench) round(sc scenario, c contestant, goroutines int, duration time.D
 	if run := clients[0].run; run != nil {
 		start(func(rec *recorder) {
 			if err := run(ctx, goroutines, names, rec); err != nil {
-				failure.Store(err)
+				fatal(fmt.Errorf("%s: %w", c.name, err))
 			}
 		})
 	} else {
@@ -76,19 +75,24 @@ func (b *bench) round(sc scenario, c contestant, goroutines int, duration time.D
 	if sc.hold > 0 { // until all have had a turn: what they wait when all come at once is another matter
 		warmup += time.Duration(goroutines) * 5 * time.Millisecond
 	}
-	b.warm(sc, warmup)
-	before, after := b.clock(sc, &phase, duration)
-	cancel()
-	ended := b.end(&group)
-	if err, ok := failure.Load().(error); ok {
-		return nil, fmt.Errorf("%s: %w", c.name, err)
+	time.Sleep(warmup)
+	if sc.afterWarmup != nil {
+		sc.afterWarmup(b.cluster)
+		time.Sleep(b.settle)
 	}
+	before := b.cluster.usage()
+	phase.Store(running)
+	time.Sleep(duration / 3)
+	if sc.midway != nil {
+		sc.midway(b.cluster)
+	}
+	time.Sleep(duration - duration/3)
+	after := b.cluster.usage()
+	phase.Store(stopping)
+	cancel()
 	s := sample{who: c.name, figures: map[string]float64{hung: 1}}
-	if ended { // else they are still being written
+	if b.end(&group) { // else they are still being written
 		s.figures, s.example = figuresOf(recs, before, after)
-		if sc.gaps {
-			s.figures[without] = longestGap(recs, before.at, after.at)
-		}
 		if sc.hold > 0 {
 			turns.add(s.figures, recs)
 		}
@@ -97,48 +101,23 @@ func (b *bench) round(sc scenario, c contestant, goroutines int, duration time.D
 	return []sample{s}, err
 }
 
-// open opens so many clients of a contestant, with so many workers each: none where the client drives itself.
+// open opens so many clients of a contestant, with so many workers each: none where the client drives itself. An error
+// ends the bench, and with it what is open.
 func (b *bench) open(c contestant, n, each int) (clients []*client, workers []worker, err error) {
 	nodes, err := b.nodesFor(c)
 	runtime.GC()
-	for range n {
+	for i := 0; i < n && err == nil; i++ {
 		var cl *client
 		var some []worker
-		if err == nil {
-			cl, err = c.open(nodes, wish{ttl: lockTTL, goroutines: each})
-		}
-		if err == nil && cl.run == nil {
+		if cl, err = c.open(nodes, wish{ttl: lockTTL, goroutines: each}); err == nil && cl.run == nil {
 			some, err = cl.workers(each)
-		}
-		if err != nil {
-			return nil, nil, fmt.Errorf("%s: %w", c.name, err) // which ends the bench, and with it what is open
 		}
 		clients, workers = append(clients, cl), append(workers, some...)
 	}
-	return clients, workers, nil
-}
-
-// warm lets contestants run for a while without the clock, and then does to the masters what the scenario says.
-func (b *bench) warm(sc scenario, d time.Duration) {
-	time.Sleep(d)
-	if sc.afterWarmup != nil {
-		sc.afterWarmup(b.cluster)
-		time.Sleep(b.settle)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", c.name, err)
 	}
-}
-
-// clock runs for a round.
-func (b *bench) clock(sc scenario, phase *atomic.Int32, duration time.Duration) (before, after usage) {
-	before = b.cluster.usage()
-	phase.Store(running)
-	time.Sleep(duration / 3)
-	if sc.midway != nil {
-		sc.midway(b.cluster)
-	}
-	time.Sleep(duration - duration/3)
-	after = b.cluster.usage()
-	phase.Store(stopping)
-	return before, after
+	return clients, workers, err
 }
 
 // workers makes so many workers, and returns those that it has made in any case.
@@ -151,15 +130,6 @@ func (c *client) workers(n int) (all []worker, err error) {
 		all = append(all, w)
 	}
 	return all, nil
-}
-
-// conclude ends the clients of a round, and counts the keys that they leave.
-func (b *bench) conclude(s *sample, clients ...*client) error {
-	n, err := b.orphans(s.figures[hung] > 0, clients...)
-	if b.cluster.turn.system == nil { // else what is left is a session's, and ends with it
-		s.figures[orphans] = float64(n)
-	}
-	return err
 }
 
 // end waits for the goroutines of a round, a second time with the masters healed, and
@@ -179,26 +149,30 @@ func (b *bench) end(group *sync.WaitGroup) bool {
 	return false
 }
 
-// orphans counts what is left on the masters once late commands have had time to
-// arrive and the clients are closed.
-func (b *bench) orphans(hung bool, clients ...*client) (sum int, err error) {
+// conclude closes the clients of a round, and counts what is left on the masters once late commands have had time to
+// arrive.
+func (b *bench) conclude(s *sample, clients ...*client) error {
 	time.Sleep(b.quiet)
 	for _, c := range clients {
-		if hung {
+		if s.figures[hung] > 0 {
 			go c.close() // it may hang as well
 		} else {
 			c.close()
 		}
 	}
 	time.Sleep(b.quiet)
-	for _, s := range b.cluster.servers {
-		n, err := s.sweep(b.current)
+	sum := 0
+	for _, m := range b.cluster.servers {
+		n, err := m.sweep(b.current)
 		if err != nil {
-			return sum, err
+			return err
 		}
 		sum += n
 	}
-	return sum, nil
+	if b.cluster.turn.system == nil { // else what is left is a session's, and ends with it
+		s.figures[orphans] = float64(sum)
+	}
+	return nil
 }
 
 // work cycles until the round stops.
@@ -213,7 +187,7 @@ func work(w worker, names []string, rec *recorder) {
 			rec.failed(err)
 			continue
 		}
-		rec.acquisition(time.Now())
+		rec.acquisition()
 		if err := w.unlock(ctx); err != nil {
 			rec.failed(err)
 		}

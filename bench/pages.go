@@ -62,8 +62,6 @@ func (r results) part(name string) (string, error) {
 		}
 		return all
 	}
-	// joined is a list in Mermaid.
-	joined := func(all []string) string { return strings.Join(all, ",") }
 	t, err := template.New("").Funcs(template.FuncMap{
 		"list":    func(all ...any) []any { return all },
 		"num":     cell(number),
@@ -75,14 +73,14 @@ func (r results) part(name string) (string, error) {
 			for _, one := range all {
 				texts = append(texts, strconv.Quote(fmt.Sprint(one)))
 			}
-			return joined(texts)
+			return strings.Join(texts, ",")
 		},
 		"values": func(scenario string, locks, counts []any, name string, unit float64) string {
 			var texts []string
 			for _, v := range numbers(scenario, locks, counts, name, unit) {
 				texts = append(texts, strings.ReplaceAll(number(v), ",", ""))
 			}
-			return joined(texts)
+			return strings.Join(texts, ",")
 		},
 		"highest": func(scenario string, locks, counts []any, name string, unit float64) string {
 			return strconv.FormatFloat(slices.Max(numbers(scenario, locks, counts, name, unit)), 'f', 0, 64)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"runtime"
-	"slices"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -16,9 +15,10 @@ type recorder struct {
 	errors  int
 	example error
 
-	// Bit i: a lock was acquired in the i-th ms since then. Empty: nobody asks.
-	since    time.Time
-	acquired []uint64
+	// When anybody last acquired a lock, in ns since 1970, and the longest time until this goroutine was the next. nil:
+	// nobody asks.
+	last *atomic.Int64
+	gap  time.Duration
 }
 
 const (
@@ -42,23 +42,14 @@ func (r *recorder) cycles(took time.Duration, n int) {
 }
 
 // acquisition records when a lock was acquired.
-func (r *recorder) acquisition(at time.Time) {
-	if ms := at.Sub(r.since).Milliseconds(); ms/64 < int64(len(r.acquired)) {
-		r.acquired[ms/64] |= 1 << (ms % 64)
+func (r *recorder) acquisition() {
+	if r.last == nil {
+		return
 	}
-}
-
-// longestGap is the longest time, in ms, in which nobody acquired a lock.
-func longestGap(recs []*recorder, from, to time.Time) float64 {
-	gap, longest := 0, 0
-	for ms := from.Sub(recs[0].since).Milliseconds(); ms < to.Sub(recs[0].since).Milliseconds(); ms++ {
-		gap++
-		if slices.ContainsFunc(recs, func(r *recorder) bool { return r.acquired[ms/64]&(1<<(ms%64)) != 0 }) {
-			gap = 0
-		}
-		longest = max(longest, gap)
+	now := time.Now().UnixNano()
+	if before := r.last.Swap(now); r.phase.Load() != warming {
+		r.gap = max(r.gap, time.Duration(now-before))
 	}
-	return float64(longest)
 }
 
 func (r *recorder) failed(err error) {
@@ -102,6 +93,7 @@ func (u usage) since(before usage) (sum time.Duration) {
 // figuresOf a round are those of its recorders.
 func figuresOf(recs []*recorder, before, after usage) (f map[string]float64, example error) {
 	var cycle hist
+	var gap time.Duration
 	done, errs := 0, 0
 	for _, r := range recs {
 		done += r.done
@@ -110,10 +102,14 @@ func figuresOf(recs []*recorder, before, after usage) (f map[string]float64, exa
 			example = r.example
 		}
 		cycle.merge(&r.cycle)
+		gap = max(gap, r.gap)
 	}
 	f = perCycle(done, before, after)
 	f["p50 µs"], f[p99], f["p99.9 µs"] = us(cycle.quantile(.5)), us(cycle.quantile(.99)), us(cycle.quantile(.999))
 	f[longest] = us(cycle.longest)
+	if last := recs[0].last; last != nil {
+		f[without] = us(max(gap, after.at.Sub(time.Unix(0, last.Load())))) / 1000
+	}
 	f[failed] = float64(errs)
 	return f, example
 }

@@ -7,7 +7,9 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/quorumlock/redlock/internal/cases"
@@ -17,11 +19,7 @@ const published = "benchmarks/results.json"
 
 func lastRuns(t *testing.T) results {
 	t.Helper()
-	r, err := load("../docs/" + published)
-	if err != nil || len(r) == 0 {
-		t.Fatalf("%d outcomes, %v", len(r), err)
-	}
-	return r
+	return cases.Must(load("../docs/" + published))(t)
 }
 
 // A scenario that was measured again replaces the earlier one whole; the others stay. What was written is read as it
@@ -67,8 +65,8 @@ func TestWhatTheRoundsComeTo(t *testing.T) {
 	stuck, single := rounds("rueidislock", 1, 1000, 0), rounds("bare", 1, 15, 10, 10)
 	compare("uncontended", []*row{ours, theirs, stuck, single})
 	for name, want := range map[string]float64{
-		rate: 20, leastOf(rate): 10, mostOf(rate): 30, orphans: 3, longest: 30,
-		rateToRedsync: 2, leastOf(rateToRedsync): .5, mostOf(rateToRedsync): 3, rateToSingle: 2,
+		rate: 20, rate + " least": 10, rate + " most": 30, orphans: 3, longest: 30,
+		rateToRedsync: 2, rateToRedsync + " least": .5, rateToRedsync + " most": 3, rateToSingle: 2,
 	} {
 		cases.Equals(t, ours.figures[name], want, "%s", name)
 	}
@@ -80,19 +78,26 @@ func TestWhatTheRoundsComeTo(t *testing.T) {
 	}
 }
 
-// Goroutines share the time in which nobody acquires a lock, and what is outside of the round does not count.
+// Goroutines share the time in which nobody acquires a lock, and what is before the round does not count.
 func TestTheLongestTimeWithoutALock(t *testing.T) {
-	base := time.Now()
-	at := func(ms int) time.Time { return base.Add(time.Duration(ms) * time.Millisecond) }
-	one := &recorder{since: base, acquired: make([]uint64, 4)}
-	two := &recorder{since: base, acquired: make([]uint64, 4)}
-	for _, ms := range []int{10, 63, 64, 150, 1000} {
-		one.acquisition(at(ms))
-	}
-	two.acquisition(at(100))
-	cases.Equals(t, longestGap([]*recorder{one, two}, at(60), at(160)), 49, "between 100 and 150")
-	cases.Equals(t, longestGap([]*recorder{one, two}, at(151), at(200)), 49, "from 151 on")
-	cases.Equals(t, longestGap([]*recorder{one}, at(60), at(160)), 85, "of one alone, between 64 and 150")
+	synctest.Test(t, func(t *testing.T) {
+		var phase atomic.Int32
+		var last atomic.Int64
+		one, two := &recorder{phase: &phase, last: &last}, &recorder{phase: &phase, last: &last}
+		for _, at := range []struct {
+			*recorder
+			after time.Duration
+			phase int32
+		}{{one, 0, warming}, {two, 90, warming}, {one, 10, running}, {two, 40, running}, {one, 20, stopping}} {
+			time.Sleep(at.after * time.Millisecond)
+			phase.Store(at.phase)
+			at.acquisition()
+		}
+		for end, want := range map[time.Duration]float64{0: 40, 41: 41} {
+			f, _ := figuresOf([]*recorder{one, two}, usage{}, usage{at: time.Now().Add(end * time.Millisecond)})
+			cases.Equals(t, f[without], want, "the longest of 10, 40 and 20, and %d until the end", end)
+		}
+	})
 }
 
 // What says how a figure is condensed is the name of one that is measured.
@@ -149,15 +154,11 @@ func TestThePageNamesTheCommits(t *testing.T) {
 }
 
 func TestARunNamesTheCommit(t *testing.T) {
-	if got := commit(); got != "" && !regexp.MustCompile(`^[0-9a-f]{7,40}\+?$`).MatchString(got) {
-		t.Errorf("commit() = %q, want a short hash, with a + where code is not committed, or nothing without git", got)
-	}
-	one := &outcome{Commit: "0123abc"}
-	if text := one.String(); !strings.Contains(text, "measured at commit `0123abc`") {
-		t.Errorf("got %q", text)
-	}
-	if one.Commit = ""; strings.Contains(one.String(), "commit") {
-		t.Errorf("one that names none: got %q", one)
+	one := newOutcome(1, time.Second)
+	if !regexp.MustCompile(`^([0-9a-f]{7,40}\+?)?$`).MatchString(one.Commit) ||
+		strings.Contains(one.String(), "commit `"+one.Commit+"`") != (one.Commit != "") {
+		t.Errorf("got %q in %q, want a short hash, with a + where code is not committed, or nothing without git",
+			one.Commit, one)
 	}
 }
 

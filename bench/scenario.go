@@ -47,7 +47,7 @@ type measurement func(b *bench, sc scenario, c contestant, n int, duration time.
 var all = []contestant{
 	limitTogether, redlockFenced5, redlockPlain5, redlockAsync5, redlockBoth5,
 	redsyncRedigo5, redsyncGoRedis5, redsyncFailFast5, redsyncRueidis5, redsyncGoRedisFast5, redsyncRueidisFast5,
-	redlockFenced1, redlockPlain1, bareSetNX1, bsmGoRedis1, rueidislock1,
+	bareSetNX1, bsmGoRedis1, rueidislock1,
 }
 
 // quorums are for scenarios with sick masters; the first shows what it would be without.
@@ -182,7 +182,7 @@ func outage(name, about string, fault func(*cluster)) scenario {
 }
 
 // silence stops a master, which then accepts bytes and never answers.
-func silence(c *cluster) { c.servers[4].pause() }
+func silence(c *cluster) { _ = c.servers[4].Pause() }
 
 // beside are the contestants beside consensus.
 var beside = []contestant{redlockFenced5, redlockPlain5, etcd3, etcdMemory3, zooKeeper3, zooKeeperMemory3}
@@ -199,17 +199,6 @@ const (
 	usualNames = 64
 	far        = 10 * time.Millisecond
 )
-
-// nodes returns how many nodes the contestant uses that a sample is of: it may be another one than the one whose turn
-// it was, and of a crowd it is none.
-func (sc scenario) nodes(who string, turn contestant) int {
-	for _, c := range sc.contestants {
-		if c.name == who {
-			return c.nodes
-		}
-	}
-	return turn.nodes
-}
 
 // namesOfEach returns how many names each goroutine has, to use in turn.
 func (sc scenario) namesOfEach(goroutines int) int {
@@ -320,7 +309,7 @@ func (c *cluster) heal() {
 		if s.PID() == 0 {
 			_ = s.revive() // if it fails, check says so
 		}
-		s.resume()
+		_ = s.Resume()
 	}
 	if e := c.ensembles[c.turn.system]; e != nil {
 		_ = e.heal() // if it fails, prepare says so
@@ -361,7 +350,7 @@ func (c *cluster) stop() {
 func (b *bench) nodesFor(c contestant) ([]string, error) {
 	nodes := b.cluster.nodes
 	if e := b.cluster.ensembles[c.system]; e != nil {
-		nodes = e.addrs()
+		nodes = addrs(e.members)
 	}
 	if c.spared {
 		nodes = b.cluster.well

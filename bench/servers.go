@@ -18,8 +18,7 @@ import (
 // A server is one redis-server process of ours.
 type server struct {
 	*redisserver.Server
-	ctl    redis.Conn // for counting and cleaning, never measured
-	paused bool
+	ctl redis.Conn // for counting and cleaning, never measured
 }
 
 // startServers starts servers, with the defaults unless config says otherwise.
@@ -54,17 +53,6 @@ func stopServers(servers []*server) {
 	}
 }
 
-// pause makes the server silent.
-func (s *server) pause() {
-	s.paused = true
-	_ = s.Pause()
-}
-
-func (s *server) resume() {
-	s.paused = false
-	_ = s.Resume()
-}
-
 // revive starts the server again after it was killed.
 func (s *server) revive() error {
 	s.ctl.Close()
@@ -97,9 +85,6 @@ func (s *server) check(trust *tls.Config) (err error) {
 		return err
 	}
 	defer c.Close()
-	if _, err := c.Do("PING"); err != nil {
-		return err
-	}
 	fields, err := redisserver.Info(c, "server")
 	if err != nil {
 		return err
@@ -149,16 +134,9 @@ func (s *server) sweep(prefix string) (orphans int, err error) {
 	return orphans, err
 }
 
-// commands returns how often each command has been carried out.
-func (s *server) commands() map[string]int {
-	counts, _ := redisserver.CommandStats(s.ctl) // none from a server that does not answer
-	return counts
-}
-
-func addrs(servers []*server) []string {
-	list := make([]string, len(servers))
-	for i, s := range servers {
-		list[i] = s.Addr()
+func addrs[S interface{ Addr() string }](servers []S) (list []string) {
+	for _, s := range servers {
+		list = append(list, s.Addr())
 	}
 	return list
 }
