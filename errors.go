@@ -261,7 +261,8 @@ func (e *ReplyError) advice() string {
 
 // marked returns the error, marked if no time makes the node reply otherwise.
 func (e *ReplyError) marked() error {
-	if slices.Contains([]string{"NOAUTH", "WRONGPASS", "NOPERM"}, e.Code) || e.Code == "ERR" && e.advice() != "" {
+	stays := []string{"NOAUTH", "WRONGPASS", "NOPERM", "WRONGTYPE"}
+	if slices.Contains(stays, e.Code) || e.Code == "ERR" && e.advice() != "" {
 		return endpoint.Lasting(e)
 	}
 	return e
@@ -286,7 +287,8 @@ func (e *ReplyError) bars() bool { return !e.isOf("eval") && !slices.Contains(sp
 
 // spared are the commands without which such a lock works: they are for waiters, runs and tokens.
 var spared = []string{
-	"get", "pexpireat", "pttl", "publish", "sadd", "zcard", "zcount", "zrank", "zremrangebyscore", "zrevrange", "zscore",
+	"get", "pexpireat", "pttl", "publish", "sadd", "subscribe", "zcard", "zcount", "zrank",
+	"zremrangebyscore", "zrevrange", "zscore",
 }
 
 // refusesLogin reports whether user or password are wrong, or lack.

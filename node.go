@@ -337,7 +337,11 @@ func (n *node) noteTrial(reply any, failed error) {
 	t := &tried{}
 	refusal, refused := reply.(redis.Error)
 	said, err := redis.Strings(reply, nil)
-	switch odd := err != nil || len(said) != 4; {
+	odd := err != nil || len(said) != 4
+	if !odd {
+		t.largest, _ = token.Parse(said[0])
+	}
+	switch {
 	case refused:
 		errors.As(explained(refusal, "eval"), &t.refusal)
 	case odd:
@@ -350,7 +354,6 @@ func (n *node) noteTrial(reply any, failed error) {
 		}
 		t.refusal.Command, t.undeclared = printable.Beginning(strings.ToLower(said[1]), printable.Most), said[3] != ""
 	default:
-		t.largest, _ = token.Parse(said[0])
 		n.heard("script trial", nil)
 	}
 	n.trial.Store(t)

@@ -135,7 +135,7 @@ var table = []row{
 	},
 	{
 		"reply-{script reply}", finding.Degraded, func(f *Facts) bool { return f.ScriptRefused != "" && !f.Undeclared },
-		"scripts may not do all that locks need{barred}: {script refused}", "",
+		"it refuses some of what locks need{barred}: {script refused}", "",
 	},
 	{
 		finding.Lists, finding.Unsafe, func(f *Facts) bool { return f.Clash || f.Registered && f.rival() != nil },

@@ -1,5 +1,6 @@
 -- trial: try each command that locks need, on keys that are not declared, as other scripts do. It ends at the first
--- refusal and leaves nothing: what cleans up is tried before what writes. Then look whether our sorted sets are some.
+-- refusal and leaves nothing: what cleans up is tried before what writes. Then look whether our sorted sets are some,
+-- and whether this user may subscribe to our channels, where the server tells (from Redis 7.0 on).
 -- KEYS[1] the set of tokens
 -- ARGV[1] the beginning of our channels
 -- Reply: {the largest token or '', the command that was refused or '', the error, '1' if only declared keys are allowed};
@@ -45,5 +46,10 @@ else
     if #strange > 0 then at = table.concat(strange, ' ') end
   end
   refused('DEL', text, zset, set)
+end
+if at == '' and redis.acl_check_cmd then
+  local channel = ARGV[1] .. 'trial'
+  local known, may = pcall(redis.acl_check_cmd, 'SUBSCRIBE', channel)
+  if not (known and may) then at, err = 'SUBSCRIBE', 'NOPERM no permission to subscribe to ' .. channel end
 end
 return { largest, at, err or '', declared }

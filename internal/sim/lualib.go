@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"strings"
+
 	lua "github.com/yuin/gopher-lua"
 )
 
@@ -64,6 +66,14 @@ func (in *interpreter) redisTable() *lua.LTable {
 	t := l.NewTable()
 	t.RawSetString("call", l.NewFunction(func(l *lua.LState) int { return in.call(l, true) }))
 	t.RawSetString("pcall", l.NewFunction(func(l *lua.LState) int { return in.call(l, false) }))
+	t.RawSetString("acl_check_cmd", l.NewFunction(func(l *lua.LState) int {
+		name := strings.ToLower(luaString(l.Get(1)))
+		if _, ok := commands[name]; !ok || in.running.disabled[name] {
+			l.RaiseError("Invalid command passed to redis.acl_check_cmd()")
+		}
+		l.Push(lua.LBool(!in.running.denied[name]))
+		return 1
+	}))
 	t.RawSetString("sha1hex", l.NewFunction(func(l *lua.LState) int {
 		if l.GetTop() != 1 {
 			l.RaiseError("wrong number of arguments")
