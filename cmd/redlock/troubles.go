@@ -51,6 +51,8 @@ func (t *troubles) look(voted bool) {
 				text = n.Addr + " does not vote: " + strings.TrimPrefix(n.Err.Error(), redlock.ErrNodeDown.Error()+": ")
 			case i == 0 && errors.As(n.Err, &dns) && dns.IsNotFound: // which may be to come, so nobody gives up for it
 				text = n.Addr + " does not vote: no such host"
+			case n.Err == nil && strings.HasPrefix(string(f.Code), "reply-"): // it votes, and may not do what locks need
+				text = n.Addr + ": " + f.Text
 			case unsafe && f.Code == finding.Settings: // which are about all nodes
 				key, text = string(f.Code), f.Text+"; "+f.Remedy
 			case unsafe && f.Code == finding.Lists:

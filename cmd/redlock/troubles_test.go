@@ -47,6 +47,7 @@ func TestTroubles(t *testing.T) {
 		"no such host":       {[]redlock.Event{voted}, unknown, "x", "r2 does not vote: no such host"},
 		"unfit":              {[]redlock.Event{voted}, redlock.ErrNodeRefused, "x", "r2 does not vote: refused"},
 		"a list":             {[]redlock.Event{voted, news}, nil, finding.Lists, "clients disagree"},
+		"a missing right":    {[]redlock.Event{voted, {}}, nil, "reply-noperm", "r2: clients disagree"},
 		"settings":           {[]redlock.Event{voted, {}}, nil, finding.Settings, "clients disagree; mend it"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -49,7 +49,7 @@ func waitAction(ctx context.Context, cmd *cli.Command) error {
 		fits = append(fits, redlock.WithTTL(min(ttl, cmd.Duration("max-ttl"))))
 	}
 	return connected(cmd, redlock.New, func(locker *redlock.Locker) error {
-		if err := refusedAtStart(locker); err != nil {
+		if err := refusedAtStart(ctx, locker); err != nil {
 			return named(err, "wait", "")
 		}
 		verb := ctx

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -42,7 +43,7 @@ func waitLimit(cmd *cli.Command) (limit time.Duration, once bool, err error) {
 }
 
 // A wait is told of for the first time when a person begins to wonder; where nobody looks on, as in cron's mail, when
-// it is long.
+// it is long, unless a URL seems to be wrong.
 const (
 	firstReport   = 2 * time.Second
 	reportEvery   = time.Minute
@@ -59,10 +60,7 @@ func reports(cmd *cli.Command, find func() error) (stop func()) {
 	over := make(chan struct{})
 	var reporting sync.WaitGroup
 	reporting.Go(func() {
-		begun, next := time.Now(), reportEvery
-		if person {
-			next = firstReport
-		}
+		begun, next := time.Now(), firstReport
 		for first := true; ; first = false {
 			select {
 			case <-time.After(next):
@@ -70,6 +68,10 @@ func reports(cmd *cli.Command, find func() error) (stop func()) {
 				return
 			}
 			why := find()
+			if first && !person && !mismatched(why) {
+				next = reportEvery - firstReport
+				continue
+			}
 			text := complaint(why)
 			if person && first && errors.Is(why, redlock.ErrNoQuorum) {
 				text = unfolded(why)
@@ -86,6 +88,14 @@ func reports(cmd *cli.Command, find func() error) (stop func()) {
 		close(over)
 		reporting.Wait()
 	}
+}
+
+// mismatched reports whether there is no majority, and what answers somewhere is not what the URL says, perhaps.
+func mismatched(err error) bool {
+	var q *redlock.QuorumError
+	return errors.As(err, &q) && slices.ContainsFunc(q.Nodes, func(n redlock.NodeError) bool {
+		return errors.As(n.Err, new(endpoint.MismatchError))
+	})
 }
 
 // attempts keeps what the last attempt to get a lock has found. It is a Locker's observer.
@@ -183,6 +193,9 @@ func (c *command) await(ctx context.Context, cmd *cli.Command, locker *redlock.L
 		w.ctx, cancel = context.WithCancel(ctx)
 	}
 	var end outcome
+	if end.refusal = refusedAtStart(w.ctx, locker); end.refusal != nil {
+		cancel() // before a lock is taken that could not be kept, or given back
+	}
 	var watching sync.WaitGroup
 	done := make(chan struct{})
 	watching.Go(func() {
@@ -202,7 +215,7 @@ func (c *command) await(ctx context.Context, cmd *cli.Command, locker *redlock.L
 		}
 	})
 	stopReports := func() {}
-	if !w.once {
+	if !w.once && end.refusal == nil {
 		stopReports = reports(cmd, c.attempts.found)
 		watching.Go(func() {
 			if end.refusal = untilRefused(w.ctx, done, locker, c.attempts.barred); end.refusal != nil {
@@ -226,9 +239,6 @@ func (c *command) await(ctx context.Context, cmd *cli.Command, locker *redlock.L
 // untilRefused returns why no majority is possible until somebody changes something, or nil when ctx or the wait ends.
 // barred tells of what only an attempt finds.
 func untilRefused(ctx context.Context, done <-chan struct{}, locker *redlock.Locker, barred <-chan error) error {
-	if err := refusedAtStart(locker); err != nil {
-		return err
-	}
 	for {
 		if err := locker.Ready(ctx); err != nil && ctx.Err() == nil {
 			return err
@@ -245,11 +255,16 @@ func untilRefused(ctx context.Context, done <-chan struct{}, locker *redlock.Loc
 	}
 }
 
-// refusedAtStart returns why no majority is possible until somebody changes something, or nil. What is read at each
-// connect may be right the next time, so that Ready waits for it. But what a majority refuses before anything has
-// worked is a mistake that no time mends, and a cron job should not wait for ever because of it.
-func refusedAtStart(locker *redlock.Locker) error {
+// refusedAtStart returns why no majority is possible until somebody changes something, or nil. The nodes that vote try
+// what locks need. What is read at each connect may be right the next time, so that Ready waits for it. But what a
+// majority refuses before anything has worked is a mistake that no time mends, and a cron job should not wait for ever
+// because of it.
+func refusedAtStart(ctx context.Context, locker *redlock.Locker) error {
 	err := locker.Ready(ended)
+	if err == nil {
+		locker.Status(ctx)
+		err = locker.Ready(ended)
+	}
 	var q *redlock.QuorumError
 	switch {
 	case !errors.As(err, &q): // nothing is wrong, or nothing of this kind

@@ -19,12 +19,19 @@ import (
 
 	"github.com/quorumlock/redlock"
 	"github.com/quorumlock/redlock/internal/cases"
+	"github.com/quorumlock/redlock/internal/endpoint"
 	"github.com/quorumlock/redlock/redlocktest"
 )
 
-// Where nobody looks on, a wait is told of once a minute.
+// Where nobody looks on, a wait is told of once a minute, unless a URL may be wrong: a job waits in vain then.
 func TestReportsOnceAMinute(t *testing.T) {
+	wrong := &redlock.QuorumError{Op: "lock", Name: "x", Nodes: []redlock.NodeError{{
+		Addr: "r1", Outcome: "failed", Err: endpoint.MismatchError{Kind: endpoint.PerhapsNoTLS},
+	}}}
 	for args, want := range map[string]string{
+		"--mismatch": "redlock: waiting for 2s: lock x: no quorum: 0 of 1 voted, r1 unreachable\n" +
+			"redlock: waiting for 1m2s: lock x: taken; the next in the queue\n" +
+			"redlock: waiting for 2m2s: lock x: taken; 7 wait before this one\n",
 		"": "redlock: waiting for 1m0s: lock x: taken; the next in the queue\n" +
 			"redlock: waiting for 2m0s: lock x: taken; 7 wait before this one\n" +
 			"redlock: waiting for 3m0s: lock x: no quorum: 0 of 0 voted\n",
@@ -37,15 +44,19 @@ func TestReportsOnceAMinute(t *testing.T) {
 			var out bytes.Buffer
 			cmd := &cli.Command{
 				Name: "redlock", ErrWriter: &out,
-				Flags: append(waitFlags("", ""), jsonFlag("")),
+				Flags: append(waitFlags("", ""), jsonFlag(""), &cli.BoolFlag{Name: "mismatch"}),
 				Action: func(_ context.Context, cmd *cli.Command) error {
-					finds := []string{"lock x: taken; the next in the queue", "lock x: taken; 7 wait before this one", "no quorum"}
+					finds := []error{
+						errors.New("lock x: no answer yet"), errors.New("lock x: taken; the next in the queue"),
+						errors.New("lock x: taken; 7 wait before this one"), &redlock.QuorumError{Op: "lock", Name: "x"},
+					}
+					if cmd.Bool("mismatch") {
+						finds[0] = wrong
+					}
 					stop := reports(cmd, func() error {
 						next := finds[0]
-						if finds = finds[1:]; next == "no quorum" {
-							return &redlock.QuorumError{Op: "lock", Name: "x"}
-						}
-						return errors.New(next)
+						finds = finds[1:]
+						return next
 					})
 					time.Sleep(3*time.Minute + time.Second)
 					stop()
@@ -139,6 +150,24 @@ func TestMissingRightsEndTheWait(t *testing.T) {
 				strings.HasSuffix(said, "; no majority is possible until somebody changes that\n"); ended != ends {
 				t.Errorf("%d nodes refuse %s: got %d, %q", refused, verb, code, said)
 			}
+		}
+	}
+}
+
+// Nor does it take away what another program has written in the place of the tokens.
+func TestAKeyOfAnotherKindEndsTheWait(t *testing.T) {
+	nodes := "--nodes="
+	for range 3 {
+		m := miniredis.RunT(t)
+		cases.Must(m.Lpush("redlock:tokens", "x"))(t)
+		nodes += m.Addr() + ","
+	}
+	for verb, args := range map[string][]string{"run": {"name", "true"}, "once": {"name", "true"}, "wait": nil} {
+		flags := []string{verb, "--no-node-info", "--no-restart-guard", "--wait=1m", nodes}
+		code, _, said := redlocks(t, slices.Concat(flags, args)...)
+		if code != exitNoQuorum || !strings.Contains(said, "WRONGTYPE") ||
+			!strings.HasSuffix(said, "no majority is possible until somebody changes that\n") {
+			t.Errorf("%s: got %d, %q", verb, code, said)
 		}
 	}
 }
