@@ -27,9 +27,8 @@ func protocolPage(t *testing.T) string {
 }
 
 var (
-	tableRow = regexp.MustCompile(
-		"(?m)^\\| `([a-z_]+)` \\| (`[a-z_]+\\.lua`[^|]*) \\| ([0-9a-f]{40}) \\|$")
-	luaFile = regexp.MustCompile("`([a-z_]+)\\.lua`")
+	tableRow = regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\| (`[a-z_]+\\.lua`[^|]*) \\| ([0-9a-f]{40}) \\|$")
+	luaFile  = regexp.MustCompile("`([a-z_]+)\\.lua`")
 )
 
 func scriptRows(t *testing.T) map[string]scriptRow {

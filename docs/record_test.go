@@ -14,16 +14,15 @@ import (
 	"github.com/quorumlock/redlock/internal/cases"
 )
 
-// Each line of track-record/defects.txt can be run again: it has an ID of its own, commits that exist, the oldest that has
-// the defect before the mend, and a command of a form that scripts/track-record takes. The script reads the same lines.
-// Those without an ID have no command, and say what stands for it.
+// Each defect of track-record/defects.txt can be run again: it has an ID of its own, commits that exist, the oldest with
+// it before the mend, and a command of a form that scripts/track-record takes. The script reads the same lines. Those
+// without an ID have no command, and say what stands for it.
 func TestTrackRecord(t *testing.T) {
 	const commit = "([0-9a-f]{7})(?:\\.\\.([0-9a-f]{7}))?"
-	row := regexp.MustCompile(`^(?:([a-z0-9]+(?:-[a-z0-9]+)*)|-) \| [^|]+ \| [^|]+ \| (?:first|` + commit + `) \| ` + commit +
-		` \| (go test(?: -race| -C [a-z]+)* \.[a-z/]* -run Test\w+(?: -(?:seeds?|count) \d+)*|[^|]+)$`)
+	row := regexp.MustCompile(`^(?:([a-z0-9]+(?:-[a-z0-9]+)*)|-) \| [^|]+ \| [^|]+ \| (?:first|` + commit + `) \| ` +
+		commit + ` \| (go test(?: -race| -C [a-z]+)* \.[a-z/]* -run Test\w+(?: -(?:seeds?|count) \d+)*|[^|]+)$`)
 	mended := map[string]bool{} // pairs of commits, the one with the defect before the one without
-	commits := map[string]bool{}
-	var ids []string
+	var commits, ids []string
 	text := string(cases.Must(os.ReadFile("track-record/defects.txt"))(t))
 	for line := range strings.Lines(text) {
 		if line = strings.TrimSuffix(line, "\n"); line == "" || line[0] == '#' || strings.HasSuffix(line, ":") {
@@ -40,9 +39,7 @@ func TestTrackRecord(t *testing.T) {
 		if m[1] != "" {
 			ids = append(ids, m[1])
 		}
-		for _, c := range m[2:6] {
-			commits[c] = c != ""
-		}
+		commits = append(commits, m[2:6]...)
 		if m[2] != "" {
 			mended[m[2]+" "+m[4]] = true
 		}
@@ -67,8 +64,8 @@ func TestTrackRecord(t *testing.T) {
 	}
 
 	needHistory(t)
-	for commit, named := range commits {
-		if _, err := git("merge-base", "--is-ancestor", commit, "HEAD"); named && err != nil {
+	for _, commit := range commits {
+		if _, err := git("merge-base", "--is-ancestor", commit, "HEAD"); commit != "" && err != nil {
 			t.Errorf("no commit before this one is %s: %v", commit, err)
 		}
 	}

@@ -146,8 +146,7 @@ func (c *compiler) parse(dir string) (map[string]*ast.File, error) {
 	return all, nil
 }
 
-// bugs/README.md has a table of the mutants that the simulation catches; the others' tests stand with them. docs/proof.md
-// says how many there are.
+// bugs/README.md has a table of the mutants that the simulation catches, and docs/proof.md the number of all.
 func TestProofListsEveryMutant(t *testing.T) {
 	all := allMutants(t)
 	var bySimulation []string
