@@ -14,9 +14,9 @@ import (
 	"github.com/quorumlock/redlock/internal/cases"
 )
 
-// Each defect of track-record/defects.txt can be run again: it has an ID of its own, commits that exist, the oldest with
-// it before the mend, and a command of a form that scripts/track-record takes. The script reads the same lines. Those
-// without an ID have no command, and say what stands for it.
+// Each defect of track-record/defects.txt can be run again: it has an ID of its own, commits that exist, the one that
+// brought it before its mend, and a command of a form that scripts/track-record takes. The script reads the same lines.
+// Those without an ID have no command, and say what stands for it.
 func TestTrackRecord(t *testing.T) {
 	const commit = "([0-9a-f]{7})(?:\\.\\.([0-9a-f]{7}))?"
 	row := regexp.MustCompile(`^(?:([a-z0-9]+(?:-[a-z0-9]+)*)|-) \| [^|]+ \| [^|]+ \| (?:first|` + commit + `) \| ` +
