@@ -27,9 +27,8 @@ func protocolPage(t *testing.T) string {
 }
 
 var (
-	tableRow = regexp.MustCompile(
-		"(?m)^\\| `([a-z_]+)` \\| (`[a-z_]+\\.lua`.*?) \\| (.*?) \\| (.*?)\\| ([0-9a-f]{40}) \\|$")
-	luaFile = regexp.MustCompile("`([a-z_]+)\\.lua`")
+	tableRow = regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\| (`[a-z_]+\\.lua`[^|]*) \\| ([0-9a-f]{40}) \\|$")
+	luaFile  = regexp.MustCompile("`([a-z_]+)\\.lua`")
 )
 
 func scriptRows(t *testing.T) map[string]scriptRow {
@@ -40,7 +39,7 @@ func scriptRows(t *testing.T) map[string]scriptRow {
 		for _, f := range luaFile.FindAllStringSubmatch(m[2], -1) {
 			row.files = append(row.files, f[1])
 		}
-		row.sha = m[5]
+		row.sha = m[3]
 		rows[m[1]] = row
 	}
 	if len(rows) < 15 {

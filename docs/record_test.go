@@ -14,33 +14,43 @@ import (
 	"github.com/quorumlock/redlock/internal/cases"
 )
 
-// Each row of track-record.md can be run again: it has an ID of its own, commits that exist, the oldest that has the
-// defect before the mend, and a command of a form that scripts/track-record takes. The script reads the same rows.
+// Each defect of track-record/defects.txt can be run again: it has an ID of its own, commits that exist, the one that
+// brought it before its mend, and a command of a form that scripts/track-record takes. The script reads the same lines.
+// Those without an ID have no command, and say what stands for it.
 func TestTrackRecord(t *testing.T) {
-	const commit = "`([0-9a-f]{7})(?:\\.\\.([0-9a-f]{7}))?`"
-	row := regexp.MustCompile("^\\| `([a-z0-9-]+)` \\| [^|]+ \\| [^|]+ \\| (?:first|" + commit + ") \\| " + commit +
-		" \\| `go test(?: -race| -C [a-z]+)* \\.[a-z/]* -run Test\\w+(?: -(?:seeds?|count) \\d+)*` \\|$")
+	const commit = "([0-9a-f]{7})(?:\\.\\.([0-9a-f]{7}))?"
+	row := regexp.MustCompile(`^(?:([a-z0-9]+(?:-[a-z0-9]+)*)|-) \| [^|]+ \| [^|]+ \| (?:first|` + commit + `) \| ` +
+		commit + ` \| (go test(?: -race| -C [a-z]+)* \.[a-z/]* -run Test\w+(?: -(?:seeds?|count) \d+)*|[^|]+)$`)
 	mended := map[string]bool{} // pairs of commits, the one with the defect before the one without
-	var ids []string
-	text := string(cases.Must(os.ReadFile("track-record.md"))(t))
+	var commits, ids []string
+	text := string(cases.Must(os.ReadFile("track-record/defects.txt"))(t))
 	for line := range strings.Lines(text) {
-		if !strings.HasPrefix(line, "| `") {
+		if line = strings.TrimSuffix(line, "\n"); line == "" || line[0] == '#' || strings.HasSuffix(line, ":") {
 			continue
 		}
-		m := row.FindStringSubmatch(strings.TrimSuffix(line, "\n"))
-		if m == nil {
-			t.Errorf("this is no row of which scripts/track-record knows what to run: %s", line)
+		m := row.FindStringSubmatch(line)
+		if m == nil || strings.HasPrefix(m[6], "go test ") != (m[1] != "") {
+			t.Errorf("this is no line of which scripts/track-record knows what to run: %s", line)
 			continue
 		}
 		if slices.Contains(ids, m[1]) {
-			t.Errorf("%s: two rows have this ID", m[1])
+			t.Errorf("%s: two lines have this ID", m[1])
 		}
-		ids = append(ids, m[1])
+		if m[1] != "" {
+			ids = append(ids, m[1])
+		}
+		commits = append(commits, m[2:6]...)
 		if m[2] != "" {
 			mended[m[2]+" "+m[4]] = true
 		}
 		if m[5] != "" {
 			mended[m[4]+" "+m[5]] = true
+		}
+	}
+	page := string(cases.Must(os.ReadFile("track-record.md"))(t))
+	for _, m := range regexp.MustCompile("`([a-z0-9]+(?:-[a-z0-9]+)*)`").FindAllStringSubmatch(page, -1) {
+		if !slices.Contains(ids, m[1]) {
+			t.Errorf("track-record.md: there is no defect %s in track-record/defects.txt", m[1])
 		}
 	}
 	listed, err := exec.Command("../scripts/track-record").Output()
@@ -54,9 +64,9 @@ func TestTrackRecord(t *testing.T) {
 	}
 
 	needHistory(t)
-	for _, m := range regexp.MustCompile(commit).FindAllStringSubmatch(text, -1) {
-		if _, err := git("merge-base", "--is-ancestor", m[1], "HEAD"); err != nil {
-			t.Errorf("no commit before this one is %s: %v", m[1], err)
+	for _, commit := range commits {
+		if _, err := git("merge-base", "--is-ancestor", commit, "HEAD"); commit != "" && err != nil {
+			t.Errorf("no commit before this one is %s: %v", commit, err)
 		}
 	}
 	for pair := range mended {

@@ -210,15 +210,3 @@ func parseFragment(source string) (*ast.File, error) {
 	}
 	return parsed, err
 }
-
-// The counter-example in changing-nodes.md is that of docs/spec/lists.md, which a test there compares with what Spin
-// finds.
-func TestTheTraceOfTwoLists(t *testing.T) {
-	spec := cases.Must(os.ReadFile(filepath.Join(root, "docs/spec/lists.md")))(t)
-	_, trace, _ := strings.Cut(string(spec), "```text\ntwo lists beside each other:\n\n")
-	trace, _, quoted := strings.Cut(trace, "```")
-	page := cases.Must(os.ReadFile(filepath.Join(root, "docs/changing-nodes.md")))(t)
-	if !quoted || !strings.Contains(string(page), "```text\n"+trace+"```") {
-		t.Error("changing-nodes.md does not quote the trace of two lists in docs/spec/lists.md")
-	}
-}

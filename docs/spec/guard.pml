@@ -1,5 +1,13 @@
 // The restart guard: see guard.md.
 //
+// Modelled. Three masters, two clients, one TTL of two ticks, and one clock. Requests arrive in any order, late, or
+// never. One master may lose its data, at any moment: it is away for outage ticks, and abstains for guard more. An
+// answer that was sent before stays valid, and a request that was on its way is lost with the connection.
+// Bounds. Two TTLs of time, one loss, two clients. It is a that loses its data, and client 1 that begins, since masters
+// and clients are alike. The runs are pairs of outage and guard at the limit.
+// Not modelled. Clocks that run at different rates (validity.md); extensions; tokens; a majority that forgets within
+// one guard, for which nothing is promised.
+//
 // run: TTL 2, outage 0, guard 0 | -DOUTAGE=0 -DGUARD=0 | breaks exclusion in 9
 // run: TTL 2, outage 0, guard 1 | -DOUTAGE=0 -DGUARD=1 | breaks exclusion in 10
 // run: TTL 2, outage 1, guard 0 | -DOUTAGE=1 -DGUARD=0 | breaks exclusion in 10

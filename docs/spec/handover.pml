@@ -1,5 +1,13 @@
 // The hand-over of a lock to a waiter: see handover.md.
 //
+// Modelled. Three masters that have refused the waiter, a holder that releases the lock or gives a ticket to the third
+// client, and one more question of the waiter. The third client asks once, at any moment. Requests and messages are
+// late or never come. A message that is late or lost is one that the waiter does not count, yet or ever: so a master's
+// vote stands as soon as it is given, and only the moment of the decision is open.
+// Bounds. TTL three, lease one, twice a TTL of time. When only one client can still have a valid hold, the model stops.
+// Not modelled. Tokens; a waiter that gives up or is behind another one: its keys end with lease or TTL; masters that
+// forget (guard.md); clocks that run differently (validity.md); readers.
+//
 // run: as it is | | holds in 600,000
 // run: a ticket is adopted | -DADOPT | holds in 15,000
 // run: counted from the message | -DFROM_MESSAGE | breaks exclusion in 10

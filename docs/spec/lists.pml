@@ -1,5 +1,15 @@
 // A change of the list of masters: see lists.md.
 //
+// Modelled. Two or three clients come, win, raise their token once, extend, give up and crash, with any lists, or in a
+// rolling change (old, both, new; old, both, old). Requests arrive late or never; answers count or are late. A key
+// stands while its client asks or has a hold that rests on it, since validity ends before the TTL. Any other goes when
+// somebody else's request comes, which is as good as any time before. Keys go at any moment lets those of holds go,
+// too; then only order is demanded. Repair sets a hold's key again where it is gone.
+// Bounds. Six masters; one to three tokens to propose; two or three ticks. REDUCE sorts masters that are alike, and
+// clients count no more answers than they need: the verdicts are the same without it. Traces are told without it.
+// Not modelled, since it is the same with one list: masters that forget (guard.md), a second question, the hand-over
+// (handover.md). To adopt a ticket is an extension.
+//
 // run: one replaced | -DTOKENS=2 -DREDUCE | holds in 25,000
 // run: all replaced | -DB=56 -DTOKENS=2 -DREDUCE | holds in 40,000
 // run: three and five | -DB=31 -DTOKENS=2 -DREDUCE | holds in 50,000

@@ -1,5 +1,10 @@
 // A semaphore: see permits.md.
 //
+// Modelled. Three masters, three clients, each with one attempt. Requests arrive late or never; a client gives up,
+// releases or crashes, and is gone from each master at some time after that.
+// Not modelled. Time and restarts: a slot is a lock, so validity.md and guard.md say what they do. Asking for another
+// slot afterwards.
+//
 // run: two slots | -DPLACES=2 -DEACH=1 | holds in 200,000
 // run: a counter of two on each node | -DPLACES=1 -DEACH=2 | breaks crowded in 12
 // deep: a counter of three on each node | -DPLACES=1 -DEACH=3 -DCLIENTS=4 | breaks crowded in 16

@@ -1,5 +1,13 @@
 // How long a holder may trust its hold: see validity.md.
 //
+// Modelled. Three masters and two clients that may ask at any moment. Client 1 extends once. Requests and answers are
+// late or never come, but keep their order on a connection. The clock of a, and that of client 2, makes five ticks
+// while those of b, c and client 1 make four; TTL five, drift one: a fifth. One tick less breaks, so it is tight.
+// Bounds. Somebody begins within the first TTL; the second hold begins before the first is over. From there on, one of
+// them alone breaks nothing, and the model stops.
+// Not modelled. Clocks that are set (a master's: see assumption 1 of docs/safety.md); Redis's rounding to milliseconds, for
+// which the library subtracts 2 ms more; masters that forget (guard.md); repair.
+//
 // run: a fifth is subtracted | -DDRIFT=1 | holds in 300,000
 // run: nothing is subtracted | -DDRIFT=0 | breaks exclusion in 13
 // run: counted from the end of the attempt | -DDRIFT=1 -DFROM_ITS_END | breaks exclusion in 13

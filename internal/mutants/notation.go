@@ -11,7 +11,7 @@ import (
 //go:embed bugs/*.txt
 var files embed.FS
 
-// groups are the files under bugs, in the order in which docs/proof.md lists their mutants.
+// groups are the files under bugs, in the order in which bugs/README.md lists their mutants.
 var groups = []string{
 	"time", "undos", "votes", "guard", "tokens", "waiters", "scripts", "clocks", "between", "lists", "crowd",
 	"command",
