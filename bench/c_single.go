@@ -66,11 +66,11 @@ func openRueidislock(opts rueidislock.LockerOption) opener {
 				var cancel context.CancelFunc
 				return worker{
 					lock: func(ctx context.Context, name string) (err error) {
-						held, cancel, err = l.WithContext(ctx, name)
+						held, cancel, err = l.WithContext(ctx, name) //nolint:fatcontext // its own
 						return err
 					},
 					try: func(ctx context.Context, name string) (err error) {
-						held, cancel, err = l.TryWithContext(ctx, name)
+						held, cancel, err = l.TryWithContext(ctx, name) //nolint:fatcontext // its own
 						return err
 					},
 					unlock:  func(context.Context) error { cancel(); return nil },

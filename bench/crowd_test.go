@@ -42,13 +42,22 @@ func TestACrowdIsMeasured(t *testing.T) {
 		what, figure string
 		least, most  float64
 	}{
-		{"redlock", orphans, 0, 0}, {"redlock", failed, 0, 0},
-		{allOpen, served, 2, 2}, {allOpen, took, 1e-9, 1e9}, {allOpen, accepted, 1, 1e9},
-		{allRestart, served, 2, 2}, {allRestart, took, 1e-9, 1e9}, {allRestart, accepted, 1, 1e9},
-		{nobody, connections, 0, 0}, {atRest, connections, 3, 3}, // two clients and the outsider
+		{"redlock", orphans, 0, 0},
+		{"redlock", failed, 0, 0},
+		{allOpen, served, 2, 2},
+		{allOpen, took, 1e-9, 1e9},
+		{allOpen, accepted, 1, 1e9},
+		{allRestart, served, 2, 2},
+		{allRestart, took, 1e-9, 1e9},
+		{allRestart, accepted, 1, 1e9},
+		{nobody, connections, 0, 0},
+		{atRest, connections, 3, 3},        // two clients and the outsider
 		{atRest, goroutinesOfEach, 5, 1e9}, // one for each connection
-		{allCycle, events, 1e-9, 1e9}, {masterReturns, "calls", 1, 1e9},
-		{oneName, served, 2, 2}, {oneName, "overlaps", 0, 0}, {oneName, failures, 0, 0},
+		{allCycle, events, 1e-9, 1e9},
+		{masterReturns, "calls", 1, 1e9},
+		{oneName, served, 2, 2},
+		{oneName, "overlaps", 0, 0},
+		{oneName, failures, 0, 0},
 	} {
 		if got, ok := shown[of.what][of.figure]; !ok || got < of.least || got > of.most {
 			t.Errorf("%s: %s: got %v (%t), want %v to %v", of.what, of.figure, got, ok, of.least, of.most)

