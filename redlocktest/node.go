@@ -9,12 +9,15 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
+
+	"github.com/quorumlock/redlock/internal/ports"
 )
 
 // node is one address, and whatever life runs at it now.
 type node struct {
 	addr     string // set by the first start, then constant, or that of a node without a port
 	portless bool   // connected by Dial alone
+	release  func() // gives the port back; nil: there is none
 	clock    *skewedClock
 
 	mu  sync.Mutex // guards now, and makes start, kill and revive exclude each other
@@ -26,21 +29,25 @@ func (n *node) start(born time.Time) (err error) {
 		n.now, err = begin(n.addr, nil, n.clock, born)
 		return err
 	}
-	addr := n.addr
-	if addr == "" {
-		addr = "127.0.0.1:0"
+	if n.release != nil {
+		return n.serve(born)
 	}
-	ln, err := listen(addr)
-	if err != nil {
-		return err
+	return ports.Serve(func(p ports.Port) error {
+		n.addr, n.release = p.Addr(), p.Release
+		return n.serve(born)
+	})
+}
+
+func (n *node) serve(born time.Time) error {
+	ln, err := listen(n.addr)
+	if err == nil {
+		n.now, err = begin(n.addr, ln, n.clock, born)
 	}
-	n.addr = ln.Addr().String()
-	n.now, err = begin(n.addr, ln, n.clock, born)
 	return err
 }
 
-// listen binds addr. A revived node's port was free to all in the meantime, and may be some connection's
-// local port for a moment.
+// listen binds addr. Where ports cannot be reserved, a revived node's was free to all in the meantime, and may be some
+// connection's local port for a moment.
 func listen(addr string) (net.Listener, error) {
 	const patience = 2 * time.Second
 	var lc net.ListenConfig

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/quorumlock/redlock/internal/cases"
-	"github.com/quorumlock/redlock/internal/ports"
 	"github.com/quorumlock/redlock/redlocktest"
 )
 
@@ -36,20 +35,14 @@ func TestWaitingOnATerminal(t *testing.T) {
 // All nodes are down: nothing is taken for something that ends by itself soon.
 func TestWaitingForAMajorityOnATerminal(t *testing.T) {
 	t.Parallel()
-	// Not masters that are killed: another test's may get their ports.
-	var nodes []string
-	for range 3 {
-		port := cases.Must(ports.Reserve())(t)
-		t.Cleanup(port.Release)
-		nodes = append(nodes, port.Addr())
-	}
-	setting := []string{settingOf("nodes") + "=" + strings.Join(nodes, ",")}
+	c := redlocktest.New(t, 3)
+	c.Kill(0, 1, 2)
 	for _, args := range [][]string{{"run", "name", "echo", "held"}, {"once", "name", "echo", "held"}, {"wait"}} {
-		s := openTerminal(t, setting, binary, args...)
+		s := openTerminal(t, nodesOf(c), binary, args...)
 		s.await("redlock: waiting for 2s: ")
 		s.await("no quorum: 0 of 3 voted, ")
-		s.await("\r\n  " + nodes[0] + " failed: not connected")
-		s.await("\r\n  " + nodes[2] + " failed: not connected")
+		s.await("\r\n  " + c.Addr(0) + " failed: not connected")
+		s.await("\r\n  " + c.Addr(2) + " failed: not connected")
 		s.press(ctrlC)
 		s.code()
 	}
