@@ -193,9 +193,6 @@ func (c *command) await(ctx context.Context, cmd *cli.Command, locker *redlock.L
 		w.ctx, cancel = context.WithCancel(ctx)
 	}
 	var end outcome
-	if end.refusal = refusedAtStart(w.ctx, locker); end.refusal != nil {
-		cancel() // before a lock is taken that could not be kept, or given back
-	}
 	var watching sync.WaitGroup
 	done := make(chan struct{})
 	watching.Go(func() {
@@ -215,7 +212,9 @@ func (c *command) await(ctx context.Context, cmd *cli.Command, locker *redlock.L
 		}
 	})
 	stopReports := func() {}
-	if !w.once && end.refusal == nil {
+	if end.refusal = refusedAtStart(w.ctx, locker); end.refusal != nil {
+		cancel() // before a lock is taken that could not be kept, or given back
+	} else if !w.once {
 		stopReports = reports(cmd, c.attempts.found)
 		watching.Go(func() {
 			if end.refusal = untilRefused(w.ctx, done, locker, c.attempts.barred); end.refusal != nil {
