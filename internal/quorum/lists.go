@@ -107,7 +107,8 @@ func majoritiesMeet(n, m, common int) bool {
 // and entries whose address leads the other client to a node that this one knows by another. Then ids are all there is.
 // As a client must be able to start while a node is down or has lost its data, what is left may be the same nodes.
 func common(a, b []ListedNode, lately bool) int {
-	a, b = slices.Clone(a), slices.Clone(b)
+	var copies [2][MaxNodes]ListedNode // not on the heap: a client may compare hundreds of lists as it starts
+	a, b = append(copies[0][:0], a...), append(copies[1][:0], b...)
 	same := pair(a, b, func(n, m ListedNode) bool { return n.ID != "" && n.ID == m.ID })
 	metA, restA, metB, restB := a[:same], a[same:], b[:same], b[same:]
 	named := pair(restA, restB, func(n, m ListedNode) bool {
