@@ -107,11 +107,11 @@ func TestCheck(t *testing.T) {
 	}
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
-			h := &History{}
+			var holds []*Hold
 			for i := range tc.holds {
-				tc.holds[i].id = i
-				h.holds = append(h.holds, &tc.holds[i])
+				holds = append(holds, &tc.holds[i])
 			}
+			h := HistoryOf(holds)
 			var got []string
 			for _, v := range h.Check(tc.assume) {
 				got = append(got, v.Invariant)
