@@ -20,6 +20,29 @@ func TestServersWithoutScript(t *testing.T) {
 	fleet.Must(t, k.Unlock())
 }
 
+// Real masters tell another client at once who holds the lock, with which value, and that it is taken away.
+func TestAWatchIsTold(t *testing.T) {
+	t.Parallel()
+	f := fleet.Start(t, 3)
+	holder, watcher := f.Locker(t, redlock.WithTTL(fleet.Long)), f.Locker(t)
+	var k *redlock.Lock
+	for i, err := range watcher.Watch(t.Context(), "n") {
+		switch {
+		case err != nil:
+			t.Log(err) // the machine was busy
+		case k == nil:
+			k = fleet.Lock(t, holder, "n", redlock.WithValue("first"))
+		case i.Owner == k.Owner() && i.Value == "first":
+			fleet.Must(t, k.SetValue(t.Context(), "second"))
+		case i.Owner == k.Owner() && i.Value == "second":
+			fleet.Must(t, watcher.ForceUnlock(t.Context(), "n", k.Owner()))
+		case i.Owner == "":
+			fleet.Eventually(t, "the holder is told, too", func() bool { return k.Err() != nil })
+			return
+		}
+	}
+}
+
 // poison puts dead waiters into the queue of the name n, before all others.
 const poison = `for i = ARGV[1], ARGV[1] + 999 do
 	redis.call('ZADD', 'redlock:wait:n', 0, string.format('00000000-0000-7000-8000-%012d ', i) ..
