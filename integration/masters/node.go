@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"strconv"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -138,15 +137,3 @@ func (n *Node) Info(section string) (map[string]string, error) {
 // CommandStats returns how often each command was called since the start or
 // the last CONFIG RESETSTAT; names are in lower case.
 func (n *Node) CommandStats() (map[string]int, error) { return asked(n, redisserver.CommandStats) }
-
-// CPUTime returns the CPU time that the server has used since its start. It asks the server (getrusage, in
-// microseconds) and not /proc (in hundredths of a second), so it works for containers too, but not for a paused node.
-func (n *Node) CPUTime() (time.Duration, error) {
-	fields, err := n.Info("cpu")
-	if err != nil {
-		return 0, err
-	}
-	user, userErr := strconv.ParseFloat(fields["used_cpu_user"], 64)
-	system, systemErr := strconv.ParseFloat(fields["used_cpu_sys"], 64)
-	return time.Duration((user + system) * float64(time.Second)), errors.Join(userErr, systemErr)
-}
