@@ -1,10 +1,16 @@
 package docs_test
 
 import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"go/types"
 	"os"
+	"os/exec"
 	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -17,15 +23,14 @@ import (
 func TestBudgetsOfTheBuilding(t *testing.T) {
 	files := cases.Must(filepath.Glob(filepath.Join(root, "*.go")))(t)
 	got := map[string]float64{
-		"root files":                            0,
-		"largest cycle of root files":           largestCycle(t, root),
-		"largest cycle in a room below it":      1,
-		"exported names and methods":            0,
-		"options":                               0,
-		"Go lines over 120 characters":          0,
-		"Go lines":                              0,
-		"pages of docs":                         0,
-		"words of docs, docs/adr and docs/spec": 0,
+		"root files":                       0,
+		"largest cycle of root files":      largestCycle(t, root),
+		"largest cycle in a room below it": 1,
+		"exported names and methods":       0,
+		"options":                          0,
+		"Go lines over 120 characters":     0,
+		"pages of docs":                    0,
+		"words of README, CHANGELOG, docs, docs/adr and docs/spec": 0,
 	}
 	for _, name := range files {
 		if !strings.HasSuffix(name, "_test.go") {
@@ -56,26 +61,141 @@ func TestBudgetsOfTheBuilding(t *testing.T) {
 	r := read(t)
 	for _, text := range r.gos {
 		for line := range strings.Lines(text) {
-			got["Go lines"]++
 			if utf8.RuneCountInString(strings.TrimSuffix(line, "\n")) > 120 {
 				got["Go lines over 120 characters"]++
 			}
 		}
 	}
 	for name, text := range r.texts {
-		if dir := path.Dir(name); dir == "docs" || dir == "docs/adr" || dir == "docs/spec" {
-			got["words of docs, docs/adr and docs/spec"] += float64(len(strings.Fields(text)))
-			if dir == "docs" {
-				got["pages of docs"]++
-			}
+		dir := path.Dir(name)
+		if dir == "docs" || dir == "docs/adr" || dir == "docs/spec" || name == "README.md" || name == "CHANGELOG.md" {
+			got["words of README, CHANGELOG, docs, docs/adr and docs/spec"] += float64(len(strings.Fields(text)))
+		}
+		if dir == "docs" {
+			got["pages of docs"]++
 		}
 	}
+	lines := map[string]float64{}
+	for name, text := range r.gos {
+		lines[share(name, rooms(t))] += float64(strings.Count(text, "\n"))
+	}
+	got["Go lines that a program links"] = lines[linked]
+	got["Go lines of tests, times what they test"] = lines[tests] / (lines[linked] + lines[beside])
+	got["Go lines of the laboratory, times what a program links"] = lines[laboratory] / lines[linked]
+	got["Go lines of bench and examples"] = lines[shows]
+	got["tracked kilobytes"] = trackedBytes(t) / 1000
 	for name := range r.paths {
 		if path.Base(name) == "go.mod" {
 			got["direct requirements of "+name] = float64(requirements(t, filepath.Join(root, name)))
 		}
 	}
 	budget.Judge(t, "../testdata/budgets.txt", "building", budget.Fails, got)
+}
+
+// Shares of the Go files.
+const (
+	linked     = "linked"     // by a user's program: the rooms of architecture.md
+	beside     = "beside"     // the product's other packages: the command, what users' tests and other libraries need
+	tests      = "tests"      // of these two, beside them
+	laboratory = "laboratory" // simulation, real masters, mutants, and what checks the building
+	shows      = "shows"      // bench and examples
+)
+
+// share returns to which share a Go file belongs.
+func share(name string, rooms map[string][]string) string {
+	dir, _, _ := strings.Cut(name, "/")
+	switch _, room := rooms[path.Dir(name)]; {
+	case dir == "bench" || dir == "examples":
+		return shows
+	case room || dir == name || slices.Contains([]string{"cmd", "election", "gocron", "otel", "redlocktest"}, dir):
+		if strings.HasSuffix(name, "_test.go") {
+			return tests
+		}
+		if room || dir == name {
+			return linked
+		}
+		return beside
+	default:
+		return laboratory
+	}
+}
+
+// trackedBytes returns the size of all files that git knows, as they are here.
+func trackedBytes(t *testing.T) (sum float64) {
+	t.Helper()
+	list := exec.CommandContext(t.Context(), "git", "ls-files", "-z")
+	list.Dir = root
+	for name := range strings.SplitSeq(strings.TrimSuffix(string(cases.Must(list.Output())(t)), "\x00"), "\x00") {
+		if info, err := os.Lstat(filepath.Join(root, name)); err == nil { // one may be gone, before that is committed
+			sum += float64(info.Size())
+		}
+	}
+	return sum
+}
+
+// The price of a feature in all layers: lines of the declarations and files whose names speak of it. Nothing is judged.
+var features = []struct{ name, pattern string }{
+	{"Once", `(?i)once|/runs/|job|hours`},
+	{"two lists, registry", `(?i)lists|rivals|registry|refusal|conflict|exclude|migration|change(of)?nodes`},
+	{"Watch, values", `(?i)watch|value|shown`},
+	{"semaphore", `(?i)semaphore|slots/|permit`},
+	{"readers", `(?i)reader|rlock`},
+	{"LockAll", `(?i)lockall|several|allnames`},
+	{"ForceUnlock", `(?i)force|revo[ck]`},
+	{"ticket", `(?i)ticket|handover|handedover|adopt`},
+	{"maximum hold", `(?i)hold_?max|maxhold|maximum`},
+	{"shutdown", `(?i)shutdown`},
+	{"ties", `(?i)(^|[a-z_/])ties?[._A-Z]|^ties?[A-Z_.]`},
+}
+
+func TestBudgetsOfFeatures(t *testing.T) {
+	r, rooms := read(t), rooms(t)
+	count := func(pattern *regexp.Regexp, text string, of *regexp.Regexp) (n int) {
+		for _, m := range of.FindAllStringSubmatch(text, -1) {
+			if pattern.MatchString(m[1]) {
+				n++
+			}
+		}
+		return n
+	}
+	var bugs strings.Builder
+	for _, name := range cases.Must(filepath.Glob("../internal/mutants/bugs/*.txt"))(t) {
+		bugs.Write(cases.Must(os.ReadFile(name))(t))
+	}
+	defects := string(cases.Must(os.ReadFile("track-record/defects.txt"))(t))
+	t.Logf("%-20s %8s %8s %10s %8s %8s", "price", "product", "tests", "laboratory", "mutants", "defects")
+	for _, f := range features {
+		pattern, lines := regexp.MustCompile(f.pattern), map[string]int{}
+		for name, text := range r.gos {
+			lines[share(name, rooms)] += linesOf(t, pattern, name, text)
+		}
+		t.Logf("%-20s %8d %8d %10d %8d %8d", f.name, lines[linked]+lines[beside], lines[tests], lines[laboratory],
+			count(pattern, bugs.String(), regexp.MustCompile(`(?m)^(\S.*)$`)),
+			count(pattern, defects, regexp.MustCompile(`(?m)^([^#\s][^|]*\|[^|]*)\|`)))
+	}
+}
+
+// linesOf returns how many lines of a file speak of a feature: all if its name does, else the declarations that do.
+func linesOf(t *testing.T, pattern *regexp.Regexp, name, text string) (n int) {
+	t.Helper()
+	if pattern.MatchString(name) {
+		return strings.Count(text, "\n")
+	}
+	files := token.NewFileSet()
+	for _, decl := range cases.Must(parser.ParseFile(files, name, text, 0))(t).Decls {
+		f, isFunction := decl.(*ast.FuncDecl)
+		if !isFunction {
+			continue
+		}
+		receiver := ""
+		if f.Recv != nil {
+			receiver = types.ExprString(f.Recv.List[0].Type)
+		}
+		if pattern.MatchString(receiver + "." + f.Name.Name) {
+			n += files.Position(f.End()).Line - files.Position(f.Pos()).Line + 1
+		}
+	}
+	return n
 }
 
 // largestCycle returns how many files the largest cycle of a directory has; 1: there is none.
