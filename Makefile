@@ -29,7 +29,7 @@ RACE := -race -gcflags=github.com/yuin/gopher-lua/...=-race=false
 INTEGRATION_FLAGS ?= $(RACE)
 INTEGRATION ?= ./...
 
-.PHONY: test verify check unit raced wide nested integration containers budgets bounds versions masters spin bench peers crowd consensus simulate mutants record history fuzz coverage proof models alerts demo dist lint apidiff help
+.PHONY: test verify check unit thorough raced beside wide nested integration containers budgets bounds versions masters spin bench peers crowd consensus simulate mutants record history fuzz coverage proof models alerts demo dist lint apidiff help
 
 test: masters ## all tests once, against real Redis masters, in minutes
 	@scripts/steps -budget check unit nested integration
@@ -38,12 +38,16 @@ check: ## go vet and gofmt
 	$(GO) vet ./...
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "gofmt would change:"; echo "$$unformatted"; exit 1; }
 
-# Two halves at once: the root's tests keep one core busy for longer than all else does. What they print comes one after
+# Two targets at once: the root's tests keep one core busy for longer than all else does. What they print comes one after
 # the other.
+AT_ONCE = @said=$$(mktemp); $(MAKE) --no-print-directory $(2) >"$$said" 2>&1 & \
+	$(MAKE) --no-print-directory $(1); code=$$?; wait $$! || code=1; cat "$$said"; rm -f "$$said"; exit $$code
+
 unit: ## the root module's tests, but for the models; a part of them with the race detector, too
-	@said=$$(mktemp); $(MAKE) --no-print-directory beside >"$$said" 2>&1 & \
-	$(MAKE) --no-print-directory coverage; code=$$?; \
-	wait $$! || code=1; cat "$$said"; rm -f "$$said"; exit $$code
+	$(call AT_ONCE,coverage,beside)
+
+thorough: ## what CI runs besides: all that with the race detector, the simulation at its larger size, the models
+	$(call AT_ONCE,raced,wide)
 
 # What is no part of the library: what it does at once is not worth the race detector's time.
 TOOLS := docs docs/spec internal/gate internal/mutants
@@ -57,7 +61,7 @@ beside:
 	$(GATE) -repeat '$(REAL)' -- $(RACE) -shuffle=on -parallel=8 ./internal/redisconn ./internal/localqueue ./redlocktest
 	$(GATE) -repeat '$(REAL)' -- $(RACE) -shuffle=on -parallel=8 -run='^Example|Close|Shutdown|Renew|Concurrent|Async' .
 
-raced: ## all tests with the race detector, at its size, but for those of real masters
+raced:
 	packages=$$($(GO) list ./... | grep -v $(TOOLS:%=-e /%)) && \
 		$(GATE) -repeat '$(REAL)' -- $(RACE) -shuffle=on -parallel=8 -timeout=30m $$packages
 
@@ -65,7 +69,7 @@ raced: ## all tests with the race detector, at its size, but for those of real m
 SEEDS ?= 1000
 SEED ?= 1
 
-wide: spin ## the simulation's other tests at full size, SEEDS schedules, and the models
+wide: spin
 	GOGC=400 $(GATE) -- -count=1 -skip='^TestSimulation$$' ./internal/sim/simtest
 	GOGC=400 $(GATE) -- -count=1 -run='^TestSimulation$$' -timeout=2h ./internal/sim/simtest -seeds=$(SEEDS)
 	$(GATE) -- ./docs/spec
