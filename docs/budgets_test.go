@@ -75,9 +75,9 @@ func TestBudgetsOfTheBuilding(t *testing.T) {
 			got["pages of docs"]++
 		}
 	}
-	lines := map[string]float64{}
+	lines, rooms := map[string]float64{}, rooms(t)
 	for name, text := range r.gos {
-		lines[share(name, rooms(t))] += float64(strings.Count(text, "\n"))
+		lines[share(name, rooms)] += float64(strings.Count(text, "\n"))
 	}
 	got["Go lines that a program links"] = lines[linked]
 	got["Go lines of tests, times what they test"] = lines[tests] / (lines[linked] + lines[beside])
@@ -133,19 +133,22 @@ func trackedBytes(t *testing.T) (sum float64) {
 	return sum
 }
 
-// The price of a feature in all layers: lines of the declarations and files whose names speak of it. Nothing is judged.
-var features = []struct{ name, pattern string }{
-	{"Once", `(?i)once|/runs/|job|hours`},
-	{"two lists, registry", `(?i)lists|rivals|registry|refusal|conflict|exclude|migration|change(of)?nodes`},
-	{"Watch, values", `(?i)watch|value|shown`},
-	{"semaphore", `(?i)semaphore|slots/|permit`},
-	{"readers", `(?i)reader|rlock`},
-	{"LockAll", `(?i)lockall|several|allnames`},
-	{"ForceUnlock", `(?i)force|revo[ck]`},
-	{"ticket", `(?i)ticket|handover|handedover|adopt`},
-	{"maximum hold", `(?i)hold_?max|maxhold|maximum`},
-	{"shutdown", `(?i)shutdown`},
-	{"ties", `(?i)(^|[a-z_/])ties?[._A-Z]|^ties?[A-Z_.]`},
+// The price of a feature in all layers: lines of the files and functions whose names speak of it. Nothing is judged.
+var features = []struct {
+	name    string
+	pattern *regexp.Regexp
+}{
+	{"Once", regexp.MustCompile(`(?i)once|/runs/|job|hours`)},
+	{"two lists, registry", regexp.MustCompile(`(?i)lists|rivals|registry|refusal|conflict|exclude|migration|change(of)?nodes`)},
+	{"Watch, values", regexp.MustCompile(`(?i)watch|value|shown`)},
+	{"semaphore", regexp.MustCompile(`(?i)semaphore|slots/|permit`)},
+	{"readers", regexp.MustCompile(`(?i)reader|rlock`)},
+	{"LockAll", regexp.MustCompile(`(?i)lockall|several|allnames`)},
+	{"ForceUnlock", regexp.MustCompile(`(?i)force|revo[ck]`)},
+	{"ticket", regexp.MustCompile(`(?i)ticket|handover|handedover|adopt`)},
+	{"maximum hold", regexp.MustCompile(`(?i)hold_?max|maxhold|maximum`)},
+	{"shutdown", regexp.MustCompile(`(?i)shutdown`)},
+	{"ties", regexp.MustCompile(`(?i)(^|[a-z_/])ties?[._A-Z]|^ties?[A-Z_.]`)},
 }
 
 func TestBudgetsOfFeatures(t *testing.T) {
@@ -163,39 +166,47 @@ func TestBudgetsOfFeatures(t *testing.T) {
 		bugs.Write(cases.Must(os.ReadFile(name))(t))
 	}
 	defects := string(cases.Must(os.ReadFile("track-record/defects.txt"))(t))
-	t.Logf("%-20s %8s %8s %10s %8s %8s", "price", "product", "tests", "laboratory", "mutants", "defects")
-	for _, f := range features {
-		pattern, lines := regexp.MustCompile(f.pattern), map[string]int{}
-		for name, text := range r.gos {
-			lines[share(name, rooms)] += linesOf(t, pattern, name, text)
+	prices := make([]map[string]int, len(features))
+	for i := range prices {
+		prices[i] = map[string]int{}
+	}
+	for name, text := range r.gos {
+		declared := functions(t, name, text)
+		for i, f := range features {
+			if f.pattern.MatchString(name) {
+				prices[i][share(name, rooms)] += strings.Count(text, "\n")
+				continue
+			}
+			for function, lines := range declared {
+				if f.pattern.MatchString(function) {
+					prices[i][share(name, rooms)] += lines
+				}
+			}
 		}
+	}
+	t.Logf("%-20s %8s %8s %10s %8s %8s", "price", "product", "tests", "laboratory", "mutants", "defects")
+	for i, f := range features {
+		lines, pattern := prices[i], f.pattern
 		t.Logf("%-20s %8d %8d %10d %8d %8d", f.name, lines[linked]+lines[beside], lines[tests], lines[laboratory],
 			count(pattern, bugs.String(), regexp.MustCompile(`(?m)^(\S.*)$`)),
 			count(pattern, defects, regexp.MustCompile(`(?m)^([^#\s][^|]*\|[^|]*)\|`)))
 	}
 }
 
-// linesOf returns how many lines of a file speak of a feature: all if its name does, else the declarations that do.
-func linesOf(t *testing.T, pattern *regexp.Regexp, name, text string) (n int) {
+// functions returns how many lines each function of a file has, by its receiver and its name.
+func functions(t *testing.T, name, text string) map[string]int {
 	t.Helper()
-	if pattern.MatchString(name) {
-		return strings.Count(text, "\n")
-	}
-	files := token.NewFileSet()
-	for _, decl := range cases.Must(parser.ParseFile(files, name, text, 0))(t).Decls {
-		f, isFunction := decl.(*ast.FuncDecl)
-		if !isFunction {
-			continue
-		}
-		receiver := ""
-		if f.Recv != nil {
-			receiver = types.ExprString(f.Recv.List[0].Type)
-		}
-		if pattern.MatchString(receiver + "." + f.Name.Name) {
-			n += files.Position(f.End()).Line - files.Position(f.Pos()).Line + 1
+	files, lines := token.NewFileSet(), map[string]int{}
+	for _, decl := range cases.Must(parser.ParseFile(files, name, text, parser.SkipObjectResolution))(t).Decls {
+		if f, is := decl.(*ast.FuncDecl); is {
+			receiver := ""
+			if f.Recv != nil {
+				receiver = types.ExprString(f.Recv.List[0].Type)
+			}
+			lines[receiver+"."+f.Name.Name] += files.Position(f.End()).Line - files.Position(f.Pos()).Line + 1
 		}
 	}
-	return n
+	return lines
 }
 
 // largestCycle returns how many files the largest cycle of a directory has; 1: there is none.
