@@ -188,7 +188,7 @@ func TestRunWaitsForQuorum(t *testing.T) {
 func TestRunRenews(t *testing.T) {
 	t.Parallel()
 	c := redlocktest.New(t, 5)
-	s := begin(t, c, "run", "--ttl", "3s", "name", "sleep", "9")
+	s := begin(t, c, "run", "--ttl", "5s", "name", "sleep", "15")
 	if got := s.code(); got != 0 {
 		t.Errorf("a command three times as long as the TTL: got %d, %q, want 0", got, s.stderr.String())
 	}
@@ -250,7 +250,7 @@ func TestRunAgain(t *testing.T) {
 		return begin(t, c, append(verb, "name", "--", "sh", "-c",
 			"grep -s SigIgn /proc/self/status; echo $REDLOCK_TOKEN; read line; exit 3")...)
 	}
-	s := start("run", "--again", "--ttl=2s", "--value=here")
+	s := start("run", "--again", "--ttl=10s", "--value=here")
 	terms := make([]string, 2)
 	for i := range terms {
 		if terms[i] = s.next(); strings.HasPrefix(terms[i], "SigIgn") {
