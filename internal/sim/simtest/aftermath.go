@@ -74,7 +74,6 @@ func (w *world) trials() {
 		w.quiet()
 	}
 	w.backedUp()
-	w.noticed()
 	w.limited()
 	w.handedOn()
 	w.late()
