@@ -21,36 +21,6 @@ import (
 	"github.com/quorumlock/redlock/internal/resp"
 )
 
-// Every error reply of a node has a type, and the Locker works again when the node does.
-func TestErrorRepliesAreTyped(t *testing.T) {
-	for code, reply := range map[string]string{
-		"OOM":        "OOM command not allowed when used memory > 'maxmemory'.",
-		"NOREPLICAS": "NOREPLICAS Not enough good replicas to write.",
-		"READONLY":   "READONLY You can't write against a read only replica.",
-		"NOAUTH":     "NOAUTH Authentication required.",
-		"NOPERM":     "NOPERM this user has no permissions to run the 'evalsha' command",
-		"BUSY":       "BUSY Redis is busy running a script.",
-		"LOADING":    "LOADING Redis is loading the dataset in memory",
-		"MISCONF":    "MISCONF Redis is configured to save RDB snapshots",
-		"MAXCLIENTS": "ERR max number of clients reached",
-	} {
-		bubble(t, 1, func(t *testing.T, fl *fleet) {
-			l := fl.locker("a")
-			use(t, l) // the first call also tells the nodes the settings
-			fl.nodes[0].Fail("evalsha", reply, 1)
-			_, err := l.TryLock(t.Context(), "job")
-			var q *QuorumError
-			var said *ReplyError
-			if !errors.As(err, &q) || !errors.As(q.Nodes[0], &said) || said.Code != code || q.Nodes[0].Addr != "n0:6379" {
-				t.Errorf("%s: got %v", code, err)
-			}
-			fl.nodes[0].Recover()
-			time.Sleep(5 * time.Second)
-			succeeds(t, errOf(l.TryLock(t.Context(), "job")), "after", code)
-		})
-	}
-}
-
 // What an ACL forbids is named in each server's own words: Redis up to 7.0, or later ones and Valkey.
 func TestErrorsNameTheMissingRight(t *testing.T) {
 	const page, prefix = "docs/operations.md has the ACL", "the user's ~ or & does not cover the prefix: "

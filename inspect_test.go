@@ -104,26 +104,6 @@ func TestInspectNamesTheReaders(t *testing.T) {
 	})
 }
 
-func TestInspectChangesNothing(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, fl *fleet) {
-		a := fl.locker("a")
-		k := must(a.Lock(t.Context(), "job", WithoutRenewal()))(t)
-		settleNetwork()
-		writes := func() (n int64) {
-			for _, c := range []string{"set", "zadd", "sadd", "del", "pexpire", "zrem", "publish"} {
-				n += fl.nodes[0].Calls(c)
-			}
-			return n
-		}
-		before, left := writes(), fl.nodes[0].Do("PTTL", "job").(int64)
-		succeeds(t, errOf(a.Inspect(t.Context(), "job")))
-		if after := writes(); after != before || fl.nodes[0].Do("PTTL", "job").(int64) > left {
-			t.Errorf("%d writes", after-before)
-		}
-		_ = k.Unlock()
-	})
-}
-
 func TestInspectWithFailedNodes(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, fl *fleet) {
 		a := fl.locker("a")

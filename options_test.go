@@ -140,14 +140,6 @@ func TestGuardAndRetentionFollowTheLongestTTL(t *testing.T) {
 	}
 }
 
-func TestALongTTL(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, fl *fleet) {
-		k := must(fl.locker("a", WithTTL(45*time.Second)).TryLock(t.Context(), "job"))(t)
-		between(t, time.Until(k.Deadline()), 44*time.Second, 45*time.Second, "validity")
-		must(fl.locker("b", WithMaxTTL(45*time.Second)).TryLock(t.Context(), "other", WithTTL(45*time.Second)))(t)
-	})
-}
-
 // Several settings of nodes are one.
 func TestNodeConfigsMerge(t *testing.T) {
 	dial := func(context.Context, string, string) (net.Conn, error) { return nil, net.ErrClosed }

@@ -82,21 +82,6 @@ func TestTwoRoundsTakeOneNodeTimeout(t *testing.T) {
 	})
 }
 
-// A request that is sent after a silent node has answered again must time out by its own deadline, not by the later one
-// at which the node's connection would have been given up.
-func TestTheWatchdogFollowsAnEarlierDeadline(t *testing.T) {
-	bubble(t, 1, func(t *testing.T, fl *fleet) {
-		l := fl.locker("a")
-		fl.nodes[0].Pause()
-		_, _ = l.TryLock(t.Context(), "job")
-		fl.nodes[0].Resume()
-		settleNetwork()
-		fl.nodes[0].Pause()
-		within(t, 250*ms, "TryLock", func() { _, _ = l.TryLock(t.Context(), "job") })
-		fl.nodes[0].Resume()
-	})
-}
-
 func TestReleasesReachANodeThatWasAway(t *testing.T) {
 	away := map[string][2]func(fl *fleet){
 		"cut": {
@@ -132,25 +117,6 @@ func TestReleasesReachANodeThatWasAway(t *testing.T) {
 			f[1](fl)
 			time.Sleep(5 * time.Second)
 			equals[any](t, fl.nodes[0].Do("EXISTS", "job"), int64(0), "the key is left")
-		})
-	}
-}
-
-func TestScriptFlush(t *testing.T) {
-	for _, lock := range some("Lock", "LockAll") {
-		bubble(t, 3, func(t *testing.T, fl *fleet) {
-			l := fl.locker("a")
-			for i := range 50 {
-				if i%3 == 0 {
-					fl.nodes.do("SCRIPT", "FLUSH")
-				}
-				k := must(lock(t.Context(), l))(t)
-				if i%3 == 1 {
-					fl.nodes[i%3].Do("SCRIPT", "FLUSH")
-				}
-				succeeds(t, k.Unlock())
-			}
-			fl.clean()
 		})
 	}
 }

@@ -330,37 +330,6 @@ func TestAWriterKeepsReadersOutForLongerThanALease(t *testing.T) {
 	}
 }
 
-// Readers and writers reach different nodes first, so their votes are split.
-func TestSplitVotesOfReadersAndWritersAreResolved(t *testing.T) {
-	for n := 2; n <= 5; n++ {
-		bubble(t, n, func(t *testing.T, fl *fleet) {
-			var all sync.WaitGroup
-			for i, client := range []string{"w0", "w1", "r0", "r1", "r2"} {
-				l := fl.locker(client)
-				for j := range n {
-					if (i+j)%2 == 0 {
-						fl.net.SetDelay(link0(client, j), sim.Both, sim.Delay{Min: 30 * ms, Max: 31 * ms})
-					}
-				}
-				acquire := l.RLock
-				if client[0] == 'w' {
-					acquire = l.Lock
-				}
-				all.Go(func() {
-					for range 10 {
-						k := must(acquire(t.Context(), "job"))(t)
-						time.Sleep(ms)
-						unlock(t, k)
-					}
-				})
-			}
-			within(t, 30*time.Second, "fifty holds", all.Wait)
-			time.Sleep(200 * ms)
-			fl.clean()
-		})
-	}
-}
-
 // A reader still waits on a node on which an extension has given it a lease since. The next reader there lets it in:
 // that must not cut the lease, on which the hold counts, to that of a hand-over, nor end it where nobody is told.
 func TestAReadersHoldIsNotCutToALease(t *testing.T) {

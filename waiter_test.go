@@ -563,48 +563,6 @@ func TestNotifiedVotesKeepTheirAge(t *testing.T) {
 	})
 }
 
-// A wait ends while its request is on the way to nodes that have lost the script of enqueue but have that of release.
-// The request must not be sent again after the release.
-func TestRequestIsNotResentAfterItsUndo(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, fl *fleet) {
-		k := must(fl.locker("a").Lock(t.Context(), "job"))(t)
-		b := fl.locker("b", withBackoff(func(int) time.Duration { return 50 * time.Millisecond }))
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := async(func() error { return errOf(b.Lock(ctx, "job")) })
-		time.Sleep(time.Second)
-		fl.net.SetDelay(sim.Link{Client: "b"}, sim.Up, sim.Delay{Min: 200 * ms, Max: 200 * ms})
-		time.Sleep(300 * time.Millisecond) // from now on a request is always in flight
-		for _, n := range fl.nodes {
-			n.Do("SCRIPT", "FLUSH")
-			n.Do("SCRIPT", "LOAD", release.Script.Source)
-			n.Do("DEL", "job")
-		}
-		cancel()
-		fails(t, <-ended, context.Canceled, "wait cancelled")
-		time.Sleep(2 * time.Second)
-		fl.isHeld("job", 0, "after the wait has ended")
-		_ = k.Unlock()
-	})
-}
-
-// The nodes have just given the lock, but too few of them are known to have accepted the token.
-func TestATokenThatTooFewAcceptedIsRaised(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, fl *fleet) {
-		l := fl.locker("a")
-		w := l.waits("job")
-		fl.nodes.do("SET", "job", w.owner, "PX", 10_000)
-		w.hold.tenure.asked = l.electorate.All
-		votes := waiting.Votes{Given: 0b111, Enough: true, Basis: waiting.Answered}
-		h, err := w.promote(t.Context(), &votes, l.opts.clock.now())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if known := fl.nodes[0].Do("ZSCORE", tokensName, "job"); known != strconv.FormatInt(h.token, 10) {
-			t.Errorf("held with token %d, but the nodes know %v", h.token, known)
-		}
-	})
-}
-
 // Waiting must not overwrite keys of other programs. A key may look absent: MGET returns nil for a list.
 func TestWaitersLeaveForeignKeysAlone(t *testing.T) {
 	foreign := some("Lock", "RLock", "LockAll")

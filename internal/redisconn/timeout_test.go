@@ -135,18 +135,6 @@ func TestTheReasonForASilentServer(t *testing.T) {
 	})
 }
 
-// A server that never accepted a connection is not said to be silent: its address may be wrong.
-func TestTheReasonForAServerThatIsNotThere(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		_, c := connect(t, func(_ *fake, config *Config) { config.Dial = nobody })
-		time.Sleep(5 * time.Second)
-		if _, err := c.State(); !errors.Is(err, ErrTimeout) || errors.As(err, new(SilentError)) ||
-			err.Error() != "not connected: no connection from NodeConfig.Dial within 1 s" {
-			t.Errorf("got %v", err)
-		}
-	})
-}
-
 // starving returns a fake and a connected client whose clock can be set forward, as if it had not been scheduled.
 func starving(t *testing.T) (f *fake, c *client, sleeps func(time.Duration)) {
 	t.Helper()
