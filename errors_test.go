@@ -69,24 +69,6 @@ func TestSecretsStayOutOfErrors(t *testing.T) {
 	})
 }
 
-// While a function for credentials takes its time, errors name it, and blame no node.
-func TestSlowCredentialsAreNamed(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, fl *fleet) {
-		l := fl.locker("a", asking(func(context.Context, string) (user, password string, err error) {
-			time.Sleep(3 * time.Second) // whatever its context says
-			return "", "", nil
-		}))
-		for range 3 {
-			_, err := l.TryLock(t.Context(), "job")
-			if !errors.Is(err, ErrNoQuorum) || !says(err, "credentials") || says(err, "silent") {
-				t.Errorf("got %v, want ErrNoQuorum for want of credentials", err)
-			}
-		}
-		time.Sleep(3 * time.Second)
-		use(t, l)
-	})
-}
-
 func TestForeignKeysAreExplained(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")

@@ -150,26 +150,6 @@ func TestInspectWithFailedNodes(t *testing.T) {
 	})
 }
 
-// If the votes are split, the lock has no owner.
-func TestInspectOfSplitVotes(t *testing.T) {
-	bubble(t, 5, func(t *testing.T, fl *fleet) {
-		for i, owner := range []string{"ann", "ann", "bob", "bob", ""} {
-			if owner != "" {
-				fl.nodes[i].Do("SET", "job", owner, "PX", 5000)
-			}
-		}
-		fl.nodes[4].Do("LPUSH", "job", "x")
-		got := must(fl.locker("a").Inspect(t.Context(), "job"))(t)
-		var owners []string
-		for _, n := range got.Nodes {
-			owners = append(owners, n.Owner)
-		}
-		if got.Owner != "" || !slices.Equal(owners, []string{"ann", "ann", "bob", "bob", ""}) || got.Nodes[4].Err == nil {
-			t.Errorf("got %+v", got)
-		}
-	})
-}
-
 // A hold without a token has none, whatever the nodes remember of an earlier one.
 func TestInspectShowsNoEarlierHoldersToken(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, fl *fleet) {

@@ -179,35 +179,6 @@ func TestLockAllWaitsAgainForALostName(t *testing.T) {
 	})
 }
 
-// Names that are handed from waiter to waiter are never free: a caller that only tried to take all at once would wait
-// for ever.
-func TestLockAllOfNamesThatAreNeverFree(t *testing.T) {
-	bubble(t, 5, func(t *testing.T, fl *fleet) {
-		ctx, stop := context.WithCancel(t.Context())
-		var busy sync.WaitGroup
-		for _, name := range []string{"a2", "a5", "a8"} {
-			for i := range sized(3, 2) {
-				l := fl.locker(name + fmt.Sprint(i))
-				lock := func(ctx context.Context, l *Locker, opts ...LockOption) (*Lock, error) {
-					return l.Lock(ctx, name, opts...)
-				}
-				busy.Go(func() { turns(ctx, t, l, lock, 5*ms) })
-			}
-		}
-		l := fl.locker("a")
-		time.Sleep(time.Second)
-		fails(t, errOf(l.TryLockAll(t.Context(), ten)), ErrTaken, "the names should be taken all the time")
-		for range sized(20, 2) {
-			within(t, 300*ms, "LockAll", func() {
-				succeeds(t, must(l.LockAll(t.Context(), ten))(t).Unlock())
-			})
-		}
-		stop()
-		busy.Wait()
-		fl.clean()
-	})
-}
-
 // A call may end only after Close has stopped waiting for it, here in a back-off that takes its time. What it has by
 // then is nobody's, so it is released all the same, as long as there is a connection.
 func TestNamesOfACallThatOutlastsCloseAreReleased(t *testing.T) {

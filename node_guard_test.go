@@ -177,7 +177,7 @@ func TestEvictionThatIsSwitchedOnIsNoticed(t *testing.T) {
 				return err
 			}
 			late := 0
-			for round := range sized(40, 10) {
+			for round := range sized(20, 10) {
 				time.Sleep(time.Minute + time.Duration(round)*1300*ms) // in all phases of the schedule
 				if err := try(); err != nil {
 					t.Fatalf("round %d, before: %v", round, err)

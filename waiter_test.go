@@ -63,35 +63,6 @@ func TestCancelledWaitLeavesNothing(t *testing.T) {
 	})
 }
 
-// The lock is handed over at the moment at which the waiter gives up.
-func TestHandOverToAWaiterThatGivesUp(t *testing.T) {
-	for name, lock := range some("Lock", "RLock") {
-		for offset := -2 * ms; offset <= 2*ms; offset += 100 * time.Microsecond {
-			bubble(t, 3, func(t *testing.T, fl *fleet) {
-				holder := must(fl.locker("holder").Lock(t.Context(), "job"))(t)
-				a, b := fl.locker("a"), fl.locker("b", withBackoff(never))
-				ctx := expiring(t, 100*ms+offset)
-				gave := async(func() *Lock {
-					k, err := lock(ctx, a)
-					if err != nil {
-						failsAll(t, err, context.DeadlineExceeded, ErrTaken)
-					}
-					return k
-				})
-				time.Sleep(10 * ms)
-				got := async(func() *Lock { return must(b.Lock(t.Context(), "job"))(t) })
-				time.Sleep(90 * ms)
-				succeeds(t, holder.Unlock())
-				if k := <-gave; k != nil {
-					succeeds(t, k.Unlock())
-				}
-				within(t, 300*ms, "the next hold", func() { succeeds(t, (<-got).Unlock()) })
-				fl.clean(name, offset.String())
-			})
-		}
-	}
-}
-
 // gaveUp returns an owner under which l has waited for the lock, and waits no longer.
 func gaveUp(l *Locker) string {
 	w := l.waits("job")
