@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"strings"
 	"syscall"
@@ -190,13 +191,8 @@ func (e manyErrors) Unwrap() []error { return e }
 // A call that returns without the lock says so, whatever the reason, and nothing else does. How the error prints and is
 // logged does not change.
 func TestErrNotAcquired(t *testing.T) {
-	functions := map[string]func(ctx context.Context, l *Locker, fn inHold) error{
-		"Do":           func(ctx context.Context, l *Locker, fn inHold) error { return l.Do(ctx, "job", fn) },
-		"RDo":          func(ctx context.Context, l *Locker, fn inHold) error { return l.RDo(ctx, "job", fn) },
-		"Semaphore.Do": func(ctx context.Context, l *Locker, fn inHold) error { return l.Semaphore("job", 1).Do(ctx, fn) },
-		"Once":         func(ctx context.Context, l *Locker, fn inHold) error { return l.Once(ctx, "job", fn) },
-		"TryOnce":      func(ctx context.Context, l *Locker, fn inHold) error { return l.TryOnce(ctx, "job", fn) },
-	}
+	functions := maps.Clone(doing)
+	functions["TryOnce"] = func(l *Locker, ctx context.Context, fn inHold) error { return l.TryOnce(ctx, "job", fn) }
 	all := map[string]func(ctx context.Context, l *Locker) error{
 		"no ticket": func(ctx context.Context, l *Locker) error { return errOf(l.Adopt(ctx, "x")) },
 		"no name":   func(ctx context.Context, l *Locker) error { return errOf(l.Lock(ctx, "")) },
@@ -211,7 +207,7 @@ func TestErrNotAcquired(t *testing.T) {
 		},
 	}
 	for name, call := range functions {
-		all[name] = func(ctx context.Context, l *Locker) error { return call(ctx, l, mustNotRun(t)) }
+		all[name] = func(ctx context.Context, l *Locker) error { return call(l, ctx, mustNotRun(t)) }
 	}
 	for name, call := range calls {
 		all[name] = func(ctx context.Context, l *Locker) error { return errOf(call(ctx, l)) }
@@ -228,7 +224,7 @@ func TestErrNotAcquired(t *testing.T) {
 		_ = lost.Unlock()
 		for name, call := range functions {
 			ran := false
-			err := call(t.Context(), l, func(ctx context.Context, _ *Lock) error {
+			err := call(l, t.Context(), func(ctx context.Context, _ *Lock) error {
 				ran = true
 				return manyErrors{fmt.Errorf("inside: %w", errOf(holder.TryLock(ctx, "")))}
 			})

@@ -3,13 +3,10 @@ package redlock
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strconv"
 	"testing"
-	"testing/synctest"
 	"time"
 
-	"github.com/quorumlock/redlock/internal/redisconn"
 	"github.com/quorumlock/redlock/internal/sim"
 )
 
@@ -119,25 +116,4 @@ func TestReleasesReachANodeThatWasAway(t *testing.T) {
 			equals[any](t, fl.nodes[0].Do("EXISTS", "job"), int64(0), "the key is left")
 		})
 	}
-}
-
-// A node that does not answer while a majority does has a bounded number of requests to answer.
-func TestTheRequestQueueIsBounded(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, fl *fleet) {
-		l := fl.locker("a", WithTTL(time.Minute))
-		const surplus = 100
-		burst(t, l, "before", maxAsking) // shows how long a turn takes
-		settleNetwork()
-		fl.net.Hold(link0("a", 0), sim.Both)
-		within(t, l.opts.nodeTimeout-1, "a burst", func() { // later, the node is silent, and is asked nothing
-			if failures, _ := burst(t, l, "", redisconn.MaxQueue+surplus); len(failures) > 0 {
-				t.Errorf("%d fail: %v", len(failures), failures[0])
-			}
-		})
-		fl.net.Release(link0("a", 0), sim.Both)
-		time.Sleep(time.Second)
-		synctest.Wait()
-		came := slices.DeleteFunc(fl.nodes[0].Keys(), func(key string) bool { return key[0] == 'b' || key[0] == 'r' })
-		between(t, len(came), redisconn.MaxQueue-surplus, redisconn.MaxQueue, "requests that came")
-	})
 }

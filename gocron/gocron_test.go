@@ -144,7 +144,7 @@ func TestALockOutlivesAShortRun(t *testing.T) {
 		}
 		time.Sleep(20 * time.Millisecond)
 		second := cases.Must(b.Lock(w.Context(), "report"))(w) // after the splay
-		time.Sleep(2 * time.Second) // longer than the splay: let go of at once
+		time.Sleep(2 * time.Second)                            // longer than the splay: let go of at once
 		cases.NoError(w, second.Unlock(w.Context()))
 		if _, err := a.Lock(w.Context(), "report"); err != nil {
 			w.Errorf("after a long run: %v", err)
