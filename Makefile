@@ -29,36 +29,50 @@ RACE := -race -gcflags=github.com/yuin/gopher-lua/...=-race=false
 INTEGRATION_FLAGS ?= $(RACE)
 INTEGRATION ?= ./...
 
-# How many schedules of the simulation are part of make test.
-UNIT_SEEDS ?= 60
+.PHONY: test verify check unit thorough raced beside wide nested integration containers budgets bounds versions masters spin bench peers crowd consensus simulate mutants record history fuzz coverage proof models alerts demo dist lint apidiff help
 
-.PHONY: test verify check unit raced swarm nested integration containers budgets bounds versions masters spin bench peers crowd consensus simulate mutants record history fuzz coverage proof models alerts demo dist lint apidiff help
-
-test: masters spin ## everything, against real Redis masters, in minutes
-	@scripts/steps check unit nested integration
+test: masters ## all tests once, against real Redis masters, in minutes
+	@scripts/steps -budget check unit nested integration
 
 check: ## go vet and gofmt
 	$(GO) vet ./...
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "gofmt would change:"; echo "$$unformatted"; exit 1; }
 
-# Both halves of unit at once: the root's tests with the race detector keep one core busy for longer than all else does.
-# What they print comes one after the other.
-unit: ## the root module's tests: with the race detector, and at full size without it
-	@said=$$(mktemp); { $(MAKE) --no-print-directory coverage && $(MAKE) --no-print-directory swarm; } >"$$said" 2>&1 & \
-	$(MAKE) --no-print-directory raced; code=$$?; \
-	wait $$! || code=1; cat "$$said"; rm -f "$$said"; exit $$code
+# Two targets at once: the root's tests keep one core busy for longer than all else does. What they print comes one after
+# the other.
+AT_ONCE = @said=$$(mktemp); $(MAKE) --no-print-directory $(2) >"$$said" 2>&1 & \
+	$(MAKE) --no-print-directory $(1); code=$$?; wait $$! || code=1; cat "$$said"; rm -f "$$said"; exit $$code
 
-raced: # with the race detector, at the size of make test
-	packages=$$($(GO) list ./... | grep -v $(TOOLS:%=-e /%)) && \
-		$(GATE) -repeat '$(REAL)' -- $(RACE) -shuffle=on -parallel=8 -timeout=30m $$packages
+unit: ## the root module's tests, but for the models; a part of them with the race detector, too
+	$(call AT_ONCE,coverage,beside)
+
+thorough: ## what CI runs besides: all that with the race detector, the simulation at its larger size, the models
+	$(call AT_ONCE,raced,wide)
 
 # What is no part of the library: what it does at once is not worth the race detector's time.
 TOOLS := docs docs/spec internal/gate internal/mutants
 
-swarm: spin # the simulation at the size of make test, and what is run without the race detector
-	$(GATE) -- -shuffle=on $(TOOLS:%=./%)
+# What coverage leaves; and with the race detector what threads meet in outside of virtual time.
+beside:
+	packages=$$(comm -13 <($(GO) list $(ROOMS) | sort) <($(GO) list ./... | sort) | grep -v -e /docs/spec -e /simtest) && \
+		$(GATE) -repeat '$(REAL)' -- -shuffle=on -parallel=8 $$packages
+	GOGC=400 $(GATE) -- -skip='^TestSimulation$$' ./internal/sim/simtest -seeds=8
+	GOGC=400 $(GATE) -- -run='^TestSimulation$$' ./internal/sim/simtest -seeds=60
+	$(GATE) -repeat '$(REAL)' -- $(RACE) -shuffle=on -parallel=8 ./internal/redisconn ./internal/localqueue ./redlocktest
+	$(GATE) -repeat '$(REAL)' -- $(RACE) -shuffle=on -parallel=8 -run='^Example|Close|Shutdown|Renew|Concurrent|Async' .
+
+raced:
+	packages=$$($(GO) list ./... | grep -v $(TOOLS:%=-e /%)) && \
+		$(GATE) -repeat '$(REAL)' -- $(RACE) -shuffle=on -parallel=8 -timeout=30m $$packages
+
+# How many schedules, and the first of them.
+SEEDS ?= 1000
+SEED ?= 1
+
+wide: spin
 	GOGC=400 $(GATE) -- -count=1 -skip='^TestSimulation$$' ./internal/sim/simtest
-	GOGC=400 $(GATE) -- -count=1 -run='^TestSimulation$$' -timeout=2h ./internal/sim/simtest -seeds=$(UNIT_SEEDS)
+	GOGC=400 $(GATE) -- -count=1 -run='^TestSimulation$$' -timeout=2h ./internal/sim/simtest -seeds=$(SEEDS)
+	$(GATE) -- ./docs/spec
 
 # gocron's tests run in virtual time, but for the examples.
 NESTED_REAL := \.Example|/(bench|examples|otel)
@@ -120,10 +134,6 @@ consensus: masters ## beside etcd and ZooKeeper, for docs/benchmarks.md: on a ma
 	$(GO) run -C bench . -scenario $(subst $(empty) $(empty),$(comma),$(BESIDE)) -publish ../docs
 
 BESIDE := consensus consensus-contended consensus-silent consensus-killed lost-updates
-
-# How many schedules, and the first of them.
-SEEDS ?= 1000
-SEED ?= 1
 
 simulate: ## the library on modelled masters, clients and networks: SEEDS schedules in virtual time
 	GOGC=400 $(GO) test ./internal/sim/simtest -run 'TestSimulation$$' -first $(SEED) -seeds $(SEEDS) -v -timeout 2h

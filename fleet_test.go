@@ -81,7 +81,8 @@ func subtest(t *testing.T, name string, n int, f func(t *testing.T, fl *fleet)) 
 	t.Run(name, func(t *testing.T) { bubble(t, n, f) })
 }
 
-// sized returns full, or raced under the race detector, where tests take five times as long. make unit runs both.
+// sized returns full, or raced under the race detector, where tests take five times as long. make test runs
+// the one, make thorough the other.
 func sized[T any](full, raced T) T {
 	if raceDetector {
 		return raced

@@ -204,7 +204,7 @@ func TestLostSparesWhatWasThereBefore(t *testing.T) {
 	c := redlocktest.New(t, 5)
 	s := beginCmd(t, c, exec.Command("sh", "-c",
 		`setsid sh -c 'trap "echo TERM" TERM; echo $$; while :; do sleep 0.02; done' & exec "$@"`, "exec",
-		binary, "run", "--ttl=2s", "name", "--", "sh", "-c", "read line; echo ready; read line"))
+		binary, "run", "--ttl=5s", "name", "--", "sh", "-c", "read line; echo ready; read line"))
 	stranger := cases.Must(strconv.Atoi(s.next()))(t)
 	defer unix.Kill(stranger, unix.SIGKILL)
 	cases.Must(io.WriteString(s.stdin, "\n"))(t)

@@ -230,7 +230,7 @@ func TestRunAgain(t *testing.T) {
 		return begin(t, c, append(verb, "name", "--", "sh", "-c",
 			"grep -s SigIgn /proc/self/status; echo $REDLOCK_TOKEN; read line; exit 3")...)
 	}
-	s := start("run", "--again", "--ttl=2s", "--value=here")
+	s := start("run", "--again", "--ttl=10s", "--value=here")
 	terms := make([]string, 2)
 	for i := range terms {
 		if terms[i] = s.next(); strings.HasPrefix(terms[i], "SigIgn") {

@@ -15,9 +15,17 @@ func TestServersWithoutScript(t *testing.T) {
 	t.Parallel()
 	f := fleet.StartSpec(t, 3, masters.Spec{Args: []string{"--rename-command", "SCRIPT", ""}})
 	k := fleet.Lock(t, f.Locker(t, redlock.WithTTL(fleet.Long)), "n")
-	fleet.Must(t, k.Extend(t.Context()))
-	fleet.Eventually(t, "all nodes have granted", func() bool { return f.Holders(t, "n", k.Owner()) == 3 })
+	allGrant(t, f, k)
 	fleet.Must(t, k.Unlock())
+}
+
+// allGrant waits until all nodes have granted the lock. One that answered too late does so when it is extended.
+func allGrant(t *testing.T, f fleet.Fleet, k *redlock.Lock) {
+	t.Helper()
+	fleet.Eventually(t, "all nodes have granted", func() bool {
+		fleet.Must(t, k.Extend(t.Context()))
+		return f.Holders(t, k.Name(), k.Owner()) == len(f.Nodes)
+	})
 }
 
 // poison puts dead waiters into the queue of the name n, before all others.
@@ -42,7 +50,7 @@ func TestAHundredThousandDeadWaiters(t *testing.T) {
 		return true
 	}
 	k := fleet.Lock(t, l, "n")
-	fleet.Eventually(t, "all nodes have granted", func() bool { return f.Holders(t, "n", k.Owner()) == 3 })
+	allGrant(t, f, k)
 	before := map[string]int{}
 	for _, n := range f.Nodes {
 		for first := range 100 { // each within a moment, also beside other work
@@ -68,7 +76,7 @@ func TestAHundredThousandDeadWaiters(t *testing.T) {
 		fleet.Must(t, err)
 	}
 	k = fleet.Lock(t, l, "n")
-	fleet.Eventually(t, "all nodes have granted again", func() bool { return f.Holders(t, "n", k.Owner()) == 3 })
+	allGrant(t, f, k)
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	waiter, got := f.Locker(t, redlock.WithTTL(fleet.Long)), make(chan error)
