@@ -139,10 +139,7 @@ var features = []struct {
 	pattern *regexp.Regexp
 }{
 	{"Once", regexp.MustCompile(`(?i)once|/runs/|job|hours`)},
-	{
-		"two lists, registry",
-		regexp.MustCompile(`(?i)lists|rivals|registry|refusal|conflict|exclude|migration|change(of)?nodes`),
-	},
+	{"two lists, registry", regexp.MustCompile(`(?i)lists|rivals|registry|refusal|conflict|exclude|change(of)?nodes`)},
 	{"Watch, values", regexp.MustCompile(`(?i)watch|value|shown`)},
 	{"semaphore", regexp.MustCompile(`(?i)semaphore|slots/|permit`)},
 	{"readers", regexp.MustCompile(`(?i)reader|rlock`)},

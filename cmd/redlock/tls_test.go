@@ -18,6 +18,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/urfave/cli/v3"
+
 	"github.com/quorumlock/redlock/internal/cases"
 )
 
@@ -162,28 +164,47 @@ func TestCertificateFilesAreReadAnew(t *testing.T) {
 	}
 	first, second := (*authority)(nil).sign(t, authorises), (*authority)(nil).sign(t, authorises)
 	write("ca", first.pem())
-	cases.Must(rootsIn(at("ca")))(t)
-	write("ca", first.pem()[:100])
-	if _, err := rootsIn(at("ca")); err == nil || err.Error() != "--ca: no certificate in "+at("ca") {
-		t.Errorf("half a file: got %v", err)
-	}
 	write("cert", first.pem())
 	write("key", first.secret(t))
-	if got, err := pairIn(at("cert"), at("key")); err != nil || !bytes.Equal(got.Certificate[0], first.chain[0].Raw) {
+	var err error
+	config := cases.Must(settledValue(t, func(cmd *cli.Command) (c *tls.Config) {
+		c, err = tlsOf(cmd, []string{"rediss://a"})
+		return c
+	}, "status", "--ca", at("ca"), "--cert", at("cert"), "--key", at("key")))(t)
+	cases.NoError(t, err)
+	trusts := func(of *authority) error {
+		leaf := of.sign(t, func(*x509.Certificate) {})
+		return config.VerifyConnection(tls.ConnectionState{ServerName: "node.example", PeerCertificates: leaf.chain})
+	}
+	shows := func() (*tls.Certificate, error) {
+		return config.GetClientCertificate(&tls.CertificateRequestInfo{
+			Version: tls.VersionTLS13, SignatureSchemes: []tls.SignatureScheme{tls.ECDSAWithP256AndSHA256},
+		})
+	}
+	cases.NoError(t, trusts(first))
+	write("ca", first.pem()[:100])
+	if err := trusts(first); err == nil || err.Error() != "--ca: no certificate in "+at("ca") {
+		t.Errorf("half a file: got %v", err)
+	}
+	write("ca", second.pem())
+	if err := trusts(first); trusts(second) != nil || err == nil {
+		t.Errorf("an authority that was taken out: got %v; the new one: %v", err, trusts(second))
+	}
+	if got, err := shows(); err != nil || !bytes.Equal(got.Certificate[0], first.chain[0].Raw) {
 		t.Errorf("got %v", err)
 	}
 	write("cert", second.pem())
 	want := "--cert, --key: " + at("cert") + ", " + at("key") + ": private key does not match public key"
-	if _, err := pairIn(at("cert"), at("key")); err == nil || err.Error() != want {
+	if _, err := shows(); err == nil || err.Error() != want {
 		t.Errorf("the certificate before its key: got %v, want %s", err, want)
 	}
 	write("key", second.secret(t))
-	if got, err := pairIn(at("cert"), at("key")); err != nil || !bytes.Equal(got.Certificate[0], second.chain[0].Raw) {
+	if got, err := shows(); err != nil || !bytes.Equal(got.Certificate[0], second.chain[0].Raw) {
 		t.Errorf("got %v", err)
 	}
 	cases.NoError(t, os.Remove(at("key")))
 	want = "--cert, --key: open " + at("key") + ": no such file or directory"
-	if _, err := pairIn(at("cert"), at("key")); err == nil || err.Error() != want {
+	if _, err := shows(); err == nil || err.Error() != want {
 		t.Errorf("no key: got %v, want %s", err, want)
 	}
 }

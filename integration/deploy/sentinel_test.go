@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/gomodule/redigo/redis"
@@ -13,6 +14,56 @@ import (
 	"github.com/quorumlock/redlock"
 	"github.com/quorumlock/redlock/integration/fleet"
 )
+
+// history is what a Locker's observer was told of its nodes.
+type history struct {
+	mu     sync.Mutex // protects events
+	events []redlock.Event
+}
+
+func (h *history) observe(e redlock.Event) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.events = append(h.events, e)
+}
+
+// since returns the number of events until now, and those of the node from the given one on.
+func (h *history) since(from int, node string) (now int, events []redlock.Event) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, e := range h.events[from:] {
+		if e.Node == node {
+			events = append(events, e)
+		}
+	}
+	return len(h.events), events
+}
+
+// wantOtherMaster waits until the node votes again. Before that it must have abstained, for a reason that begins so: it
+// is another master, which may lack what the former one had granted.
+func (h *history) wantOtherMaster(t *testing.T, from int, node, reason string) {
+	t.Helper()
+	abstained := false
+	voted := func() bool {
+		_, events := h.since(from, node)
+		for _, e := range events {
+			switch {
+			case errors.Is(e.Err, redlock.ErrNodeAbstains) && strings.HasPrefix(e.Err.Error(), reason):
+				abstained = true
+			case e.Kind == redlock.EventNode && e.Err == nil && abstained:
+				return true
+			}
+		}
+		return false
+	}
+	for range 2 { // a Sentinel takes its time, and so does the guard
+		if fleet.Soon(voted) {
+			return
+		}
+	}
+	_, events := h.since(from, node)
+	t.Fatalf("%s: got %+v, want that it abstains since it %s…, and votes then", node, events, reason)
+}
 
 // startSentinel starts a Sentinel that knows the master's replica.
 func startSentinel(t *testing.T, name, master string) string {

@@ -264,13 +264,3 @@ func (f Fleet) WantClean(t *testing.T) {
 
 // Long is a TTL that no test outlives: what is clean was cleaned, not expired. Tokens are kept for twice as long.
 const Long = 55 * time.Second
-
-// Put makes a foreign owner hold the name on some of the nodes.
-func Put(t *testing.T, name, owner string, ttl time.Duration, nodes ...*masters.Node) {
-	t.Helper()
-	for _, n := range nodes {
-		if _, err := n.Do("SET", name, owner, "PX", ttl.Milliseconds()); err != nil {
-			t.Fatalf("SET %s at %s: %v", name, n.Addr(), err)
-		}
-	}
-}

@@ -72,7 +72,7 @@ func (f *report) judge() (err error) {
 	for _, h := range f.history {
 		holds = append(holds, h.hold())
 	}
-	f.verdict = tokens.Judge(holds)
+	f.verdict = tokens.Judge(holds, f.guard > 0)
 	if f.guard > 0 {
 		if f.linear, err = linearize(f.history, f.out, 5*time.Minute); err != nil {
 			return err
@@ -118,9 +118,9 @@ func (f *report) recovery(last time.Time) time.Duration {
 // violations counts what must not be.
 func (f *report) violations() int {
 	if f.guard == 0 { // holds may overlap
-		return f.verdict.Duplicates + f.verdict.Inversions
+		return len(f.verdict.Broken)
 	}
-	return f.verdict.Violations() + f.linear.illegal + len(f.wrong)
+	return len(f.verdict.Broken) + f.linear.illegal + len(f.wrong)
 }
 
 func (f report) String() string {

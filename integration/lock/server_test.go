@@ -19,6 +19,29 @@ func TestServersWithoutScript(t *testing.T) {
 	fleet.Must(t, k.Unlock())
 }
 
+// Real masters tell another client at once who holds the lock, with which value, and that it is taken away.
+func TestAWatchIsTold(t *testing.T) {
+	t.Parallel()
+	f := fleet.Start(t, 3)
+	holder, watcher := f.Locker(t, redlock.WithTTL(fleet.Long)), f.Locker(t)
+	var k *redlock.Lock
+	for i, err := range watcher.Watch(t.Context(), "n") {
+		switch {
+		case err != nil:
+			t.Log(err) // the machine was busy
+		case k == nil:
+			k = fleet.Lock(t, holder, "n", redlock.WithValue("first"))
+		case i.Owner == k.Owner() && i.Value == "first":
+			fleet.Must(t, k.SetValue(t.Context(), "second"))
+		case i.Owner == k.Owner() && i.Value == "second":
+			fleet.Must(t, watcher.ForceUnlock(t.Context(), "n", k.Owner()))
+		case i.Owner == "":
+			fleet.Eventually(t, "the holder is told, too", func() bool { return k.Err() != nil })
+			return
+		}
+	}
+}
+
 // allGrant waits until all nodes have granted the lock. One that answered too late does so when it is extended.
 func allGrant(t *testing.T, f fleet.Fleet, k *redlock.Lock) {
 	t.Helper()

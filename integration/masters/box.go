@@ -48,7 +48,7 @@ func (b *box) run(ctx context.Context) error {
 		return err
 	}
 	options := []testcontainers.ContainerCustomizer{
-		testcontainers.WithCmd(redisserver.Args("0.0.0.0", int(redisPort.Num()), dataDir, b.spec.args())...),
+		testcontainers.WithCmd(redisserver.Args("0.0.0.0", int(redisPort.Num()), dataDir, b.spec.Args)...),
 		testcontainers.WithExposedPorts(redisPort.String()),
 		testcontainers.WithLabels(map[string]string{labelOwner: strconv.Itoa(os.Getpid())}),
 		testcontainers.WithHostConfigModifier(func(h *container.HostConfig) {
@@ -57,7 +57,7 @@ func (b *box) run(ctx context.Context) error {
 			h.PortBindings = network.PortMap{redisPort: {here}}
 		}),
 	}
-	for name, content := range b.spec.files() {
+	for name, content := range b.spec.Files {
 		options = append(options, testcontainers.WithFiles(testcontainers.ContainerFile{
 			Reader: strings.NewReader(content), ContainerFilePath: dataDir + "/" + name, FileMode: 0o644,
 		}))

@@ -9,10 +9,7 @@ package masters
 import (
 	"context"
 	"fmt"
-	"maps"
 	"os"
-
-	"github.com/quorumlock/redlock/internal/redisserver"
 )
 
 // The values of REDLOCK_PROVIDER.
@@ -31,7 +28,7 @@ type Provider interface {
 	Launch(ctx context.Context, spec Spec) (*Node, error)
 }
 
-// Spec says how a master differs from the default, which is: no password, no TLS, nothing kept on disk.
+// Spec says how a master differs from the default, which is: no password, nothing kept on disk.
 type Spec struct {
 	// Args come after the defaults on redis-server's command line, and win over
 	// them. "{dir}" stands for the master's own directory, "{port}" for its port.
@@ -44,8 +41,6 @@ type Spec struct {
 	// ClientUser and ClientPassword are what the node's URL has instead, for
 	// clients that may do less than the admin connection.
 	ClientUser, ClientPassword string
-	// TLS makes the master speak TLS only, with certificates of this authority.
-	TLS *redisserver.Authority
 }
 
 // Choose returns the provider that REDLOCK_PROVIDER names. Unset, it is containers where a Docker engine answers and
@@ -70,22 +65,4 @@ func Choose(ctx context.Context) (Provider, error) {
 	default:
 		return nil, fmt.Errorf("REDLOCK_PROVIDER is %q: it must be %q or %q", name, Containers, Processes)
 	}
-}
-
-// args are what a master has on its command line beside the defaults: see [redisserver.Args].
-func (s Spec) args() []string {
-	if s.TLS == nil {
-		return s.Args
-	}
-	return append(s.TLS.Args(), s.Args...)
-}
-
-// files are all the files that a master needs before its first start.
-func (s Spec) files() map[string]string {
-	all := map[string]string{}
-	maps.Copy(all, s.Files)
-	if s.TLS != nil {
-		maps.Copy(all, s.TLS.Files())
-	}
-	return all
 }

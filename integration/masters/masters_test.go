@@ -13,7 +13,6 @@ import (
 
 	"github.com/quorumlock/redlock/integration/fleet"
 	"github.com/quorumlock/redlock/integration/masters"
-	"github.com/quorumlock/redlock/internal/redisserver"
 )
 
 var provider masters.Provider
@@ -124,27 +123,7 @@ func TestKillAndRemoveAPausedMaster(t *testing.T) {
 	fleet.Must(t, n.Pause()) // and removed while paused
 }
 
-func TestCommandStatsAndCPUTime(t *testing.T) {
-	n := start(t, masters.Spec{})
-	do(t, n, "CONFIG", "RESETSTAT")
-	for range 7 {
-		do(t, n, "SET", "k", "v")
-	}
-	stats, err := n.CommandStats()
-	fleet.Must(t, err)
-	if stats["set"] != 7 {
-		t.Errorf("SETs: got %d, want 7 (of %v)", stats["set"], stats)
-	}
-	used, err := n.CPUTime()
-	fleet.Must(t, err)
-	if used <= 0 || used > time.Minute {
-		t.Errorf("CPU time: got %v", used)
-	}
-}
-
-func TestPasswordACLAndTLS(t *testing.T) {
-	authority, err := redisserver.NewAuthority()
-	fleet.Must(t, err)
+func TestPasswordAndACL(t *testing.T) {
 	for name, spec := range map[string]masters.Spec{
 		"password": {Args: []string{"--requirepass", "sesame"}, Password: "sesame"},
 		"ACL": {
@@ -152,7 +131,6 @@ func TestPasswordACLAndTLS(t *testing.T) {
 			Files: map[string]string{"users.acl": "user default off\nuser ann on >sesame ~* &* +@all\n"},
 			User:  "ann", Password: "sesame",
 		},
-		"TLS": {TLS: authority},
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := start(t, spec)
@@ -167,19 +145,6 @@ func TestPasswordACLAndTLS(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestSocket(t *testing.T) {
-	n := start(t, masters.Spec{})
-	if n.Socket() == "" {
-		if provider.Name() == masters.Processes {
-			t.Error("a process has no unix socket")
-		}
-		return
-	}
-	c, err := net.Dial("unix", n.Socket())
-	fleet.Must(t, err)
-	fleet.Must(t, c.Close())
 }
 
 func TestAServerThatCannotStartSaysWhy(t *testing.T) {
@@ -214,12 +179,5 @@ func TestAServerWhosePortIsTakenDoesNotStart(t *testing.T) {
 	}()
 	if err := n.Start(); err == nil || !strings.Contains(err.Error(), "Address already in use") {
 		t.Errorf("started on another server's port: %v", err)
-	}
-}
-
-func TestChooseRefusesAnUnknownProvider(t *testing.T) {
-	t.Setenv("REDLOCK_PROVIDER", "cloud")
-	if _, err := masters.Choose(t.Context()); err == nil || !strings.Contains(err.Error(), `"cloud"`) {
-		t.Errorf("got %v", err)
 	}
 }

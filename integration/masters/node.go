@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"strconv"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -32,17 +31,13 @@ type host interface {
 // Node is one Redis master. Its address stays the same as long as it lives, whatever is done to it. A Node may be used
 // by several goroutines, but what is done to it by two of them at the same time happens in any order.
 type Node struct {
-	host   host
-	addr   string
-	socket string
-	spec   Spec
+	host host
+	addr string
+	spec Spec
 }
 
 // Addr returns host:port.
 func (n *Node) Addr() string { return n.addr }
-
-// Socket returns the path of the node's unix socket; empty with containers.
-func (n *Node) Socket() string { return n.socket }
 
 // URL returns the URL for redlock.New, with user and password.
 func (n *Node) URL() string { return n.URLAt(n.addr) }
@@ -50,9 +45,6 @@ func (n *Node) URL() string { return n.URLAt(n.addr) }
 // URLAt returns the node's URL with another address in it: a proxy's.
 func (n *Node) URLAt(addr string) string {
 	u := url.URL{Scheme: "redis", Host: addr}
-	if n.spec.TLS != nil {
-		u.Scheme = "rediss"
-	}
 	switch {
 	case n.spec.ClientUser != "":
 		u.User = url.UserPassword(n.spec.ClientUser, n.spec.ClientPassword)
@@ -117,14 +109,9 @@ func (n *Node) Dial(ctx context.Context, timeout time.Duration) (redis.Conn, err
 }
 
 func (s Spec) dial(ctx context.Context, addr string, timeout time.Duration) (redis.Conn, error) {
-	options := []redis.DialOption{
+	return redis.DialContext(ctx, "tcp", addr,
 		redis.DialConnectTimeout(timeout), redis.DialReadTimeout(timeout), redis.DialWriteTimeout(timeout),
-		redis.DialUsername(s.User), redis.DialPassword(s.Password),
-	}
-	if s.TLS != nil {
-		options = append(options, redis.DialUseTLS(true), redis.DialTLSConfig(s.TLS.ClientConfig()))
-	}
-	return redis.DialContext(ctx, "tcp", addr, options...)
+		redis.DialUsername(s.User), redis.DialPassword(s.Password))
 }
 
 // asked is what ask finds out over a connection of its own.
@@ -150,15 +137,3 @@ func (n *Node) Info(section string) (map[string]string, error) {
 // CommandStats returns how often each command was called since the start or
 // the last CONFIG RESETSTAT; names are in lower case.
 func (n *Node) CommandStats() (map[string]int, error) { return asked(n, redisserver.CommandStats) }
-
-// CPUTime returns the CPU time that the server has used since its start. It asks the server (getrusage, in
-// microseconds) and not /proc (in hundredths of a second), so it works for containers too, but not for a paused node.
-func (n *Node) CPUTime() (time.Duration, error) {
-	fields, err := n.Info("cpu")
-	if err != nil {
-		return 0, err
-	}
-	user, userErr := strconv.ParseFloat(fields["used_cpu_user"], 64)
-	system, systemErr := strconv.ParseFloat(fields["used_cpu_sys"], 64)
-	return time.Duration((user + system) * float64(time.Second)), errors.Join(userErr, systemErr)
-}

@@ -33,12 +33,12 @@ func (p processes) String() string { return Processes + " (" + p.version + ")" }
 // Launch implements [Provider].
 func (p processes) Launch(ctx context.Context, spec Spec) (*Node, error) {
 	s, err := redisserver.Launch(ctx, redisserver.Config{
-		Binary: p.binary, Args: spec.args(), Files: spec.files(), User: spec.User, Password: spec.Password,
+		Binary: p.binary, Args: spec.Args, Files: spec.Files, User: spec.User, Password: spec.Password,
 	})
 	if err != nil {
 		return nil, err
 	}
-	return &Node{host: process{s}, addr: s.Addr(), socket: s.Socket(), spec: spec}, nil
+	return &Node{host: process{s}, addr: s.Addr(), spec: spec}, nil
 }
 
 // process is a server, of which some things take no time: they need no context.

@@ -8,7 +8,7 @@ import (
 	"github.com/quorumlock/redlock"
 )
 
-// What the client knows of the library: as it is here, and in testdata/old as it was.
+// What the client knows of the library. What the old one knows is this with other names: see oldAPI.
 type (
 	locker = redlock.Locker
 	held   = redlock.Lock
@@ -37,19 +37,15 @@ func acquire(ctx context.Context, l *locker, c command) (*held, error) {
 		return l.TryLock(ctx, c.Name)
 	case read:
 		return l.RLock(ctx, c.Name)
-	case tryRead:
-		return l.TryRLock(ctx, c.Name)
 	case permit:
 		return l.Semaphore(c.Name, c.Most).Acquire(ctx)
-	case tryPermit:
-		return l.Semaphore(c.Name, c.Most).TryAcquire(ctx)
 	case adopt:
 		return l.Adopt(ctx, c.Ticket)
 	}
 	return nil, errors.New("no such command: " + c.Do)
 }
 
-func facts(k *held) (name, owner string, token int64) { return k.Name(), k.Owner(), k.Token() }
+func facts(k *held) (name string, token int64) { return k.Name(), k.Token() }
 
 func until(k *held) (end time.Time, over <-chan struct{}) { return k.Deadline(), k.Done() }
 
@@ -61,11 +57,6 @@ func once(ctx context.Context, l *locker, c command, run func(token int64) error
 	return l.Once(ctx, c.Name, func(_ context.Context, k *redlock.Lock) error {
 		return run(k.Token())
 	}, redlock.WithMaxRuns(c.Most))
-}
-
-func waiting(ctx context.Context, l *locker, name string) (int, error) {
-	i, err := l.Inspect(ctx, name)
-	return i.Waiting, err
 }
 
 func state(ctx context.Context, l *locker) (voters int, findings []string) {

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -19,6 +20,25 @@ import (
 
 // pinned is the commit that the old clients are built from.
 const pinned = "765196a21fe4cb6f39da385f0519d703fe4ebde7"
+
+// oldAPI makes api.go that of the old client: what the library calls it, and what it called it then.
+var oldAPI = strings.NewReplacer(
+	`	if c.Guard == 0 {
+		opts = append(opts, redlock.WithNodeConfig(redlock.NodeConfig{NoRestartGuard: true}))
+	} else {
+		opts = append(opts, redlock.WithMaxTTL(c.Guard))
+	}
+`, `	if opts = append(opts, redlock.WithRestartGuard(c.Guard)); c.Guard > 0 {
+		opts = append(opts, redlock.WithFenceRetention(2*c.Guard))
+	}
+`,
+	"WithNewNodes(", "WithMigration(", "l.RLock(ctx, c.Name)", "l.RWMutex(c.Name).RLock(ctx)",
+	"k.Deadline()", "k.Until()", "k.Unlock()", "k.Unlock(context.Background())",
+	"func(_ context.Context, k *redlock.Lock) error {",
+	"func(ctx context.Context) error {\n\t\tk, _ := redlock.FromContext(ctx)",
+	"l.Status(ctx)", "l.Nodes(ctx)", "string(f.Code)", "f.Code", "errors.As(err, new(*redlock.ListConflictError))",
+	"errors.Is(err, redlock.ErrListConflict)", "ErrAlreadyRun", "ErrDone", "ErrRunsExhausted", "ErrExhausted",
+)
 
 // clientVariable makes this program a client.
 const clientVariable = "REDLOCK_TEST_MIXED_CLIENT"
@@ -49,11 +69,12 @@ func oldClient(t *testing.T) string {
 	defer building.Unlock()
 	text, err := os.ReadFile("main.go")
 	fleet.Must(t, err)
-	api, err := os.ReadFile("testdata/old/api.go")
+	source, err := os.ReadFile("api.go")
 	fleet.Must(t, err)
+	api := oldAPI.Replace(string(source))
 	cache, err := os.UserCacheDir()
 	fleet.Must(t, err)
-	of := fmt.Sprint(pinned, runtime.Version(), runtime.GOOS, runtime.GOARCH, string(text), string(api))
+	of := fmt.Sprint(pinned, runtime.Version(), runtime.GOOS, runtime.GOARCH, string(text), api)
 	path := filepath.Join(cache, "redlock", fmt.Sprintf("mixed-%x", sha256.Sum256([]byte(of)))[:24])
 	if _, err := os.Stat(path); err == nil {
 		return path
@@ -77,7 +98,7 @@ func oldClient(t *testing.T) string {
 	fleet.Must(t, os.CopyFS(dir+"/module", archive))
 	fleet.Must(t, os.Mkdir(dir+"/module/mixed", 0o750))
 	fleet.Must(t, os.WriteFile(dir+"/module/mixed/main.go", text, 0o600))
-	fleet.Must(t, os.WriteFile(dir+"/module/mixed/api.go", api, 0o600))
+	fleet.Must(t, os.WriteFile(dir+"/module/mixed/api.go", []byte(api), 0o600))
 	run(dir+"/module", "", "go", "build", "-trimpath", "-o", dir+"/client", "./mixed")
 	fleet.Must(t, os.Rename(dir+"/client", path)) // at once: another test may build it, too
 	return path

@@ -1,6 +1,6 @@
 // Command mixed is one of several clients, of two versions of the library, that lock the same names on the same
 // masters. Its tests start them: the new ones are the test's own program, and the old ones are built from this file and
-// testdata/old with the library as it was at one commit. So nothing here knows the library but api.go.
+// api.go with the library as it was at one commit. So nothing here knows the library but api.go.
 //
 // It reads commands from its standard input and carries them out beside each other until the input ends. A command and
 // its answer are a line of JSON each.
@@ -36,19 +36,16 @@ type command struct {
 
 // What a command does.
 const (
-	open      = "open"
-	lock      = "lock"
-	try       = "try"
-	read      = "read"
-	tryRead   = "try to read"
-	permit    = "permit"
-	tryPermit = "try for a permit"
-	release   = "release"
-	ticket    = "ticket"
-	adopt     = "adopt"
-	job       = "job"
-	queue     = "queue" // how many wait
-	look      = "look"  // at the nodes
+	open    = "open"
+	lock    = "lock"
+	try     = "try"
+	read    = "read"
+	permit  = "permit"
+	release = "release"
+	ticket  = "ticket"
+	adopt   = "adopt"
+	job     = "job"
+	look    = "look" // at the nodes
 )
 
 // answer is what came of a command.
@@ -56,14 +53,13 @@ type answer struct {
 	ID          int
 	Kind, Error string
 	Name        string // of the lock; a permit's is that of its slot
-	Owner       string
 	Token       int64
 	Asked       time.Duration // read before the call
 	Granted     time.Duration // read after it
 	Ended       time.Duration // read before the release, and no later than the end of validity
 	Ran         bool          // the job
 	Ticket      string
-	Count       int      // of waiters, or of nodes whose votes count
+	Count       int      // of nodes whose votes count
 	Findings    []string // about the nodes
 }
 
@@ -153,8 +149,6 @@ func (c *client) carryOut(ctx context.Context, cmd command, a *answer) (err erro
 			}
 			return nil
 		})
-	case queue:
-		a.Count, err = waiting(ctx, l, cmd.Name)
 	case look:
 		a.Count, a.Findings = state(ctx, l)
 	default:
@@ -163,7 +157,7 @@ func (c *client) carryOut(ctx context.Context, cmd command, a *answer) (err erro
 		if err != nil {
 			return err
 		}
-		a.Name, a.Owner, a.Token = facts(k)
+		a.Name, a.Token = facts(k)
 		if cmd.Brief {
 			return end(k, cmd.Rest, a)
 		}

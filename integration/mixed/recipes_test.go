@@ -11,7 +11,8 @@ import (
 	"github.com/quorumlock/redlock/integration/masters"
 )
 
-// What each recipe promises, with a part for an old client and one for a new client, and then the other way round.
+// What recipes promise that a contest does not show, with a part for an old client and one for a new client, and then
+// the other way round.
 func TestOldAndNewShareEveryRecipe(t *testing.T) {
 	t.Parallel()
 	f := fleet.Start(t, 5)
@@ -21,7 +22,7 @@ func TestOldAndNewShareEveryRecipe(t *testing.T) {
 		// play is given the clients, one version and the other in turn, and a name that nobody has used.
 		play func(t *testing.T, clients []*process, name string)
 	}{
-		{"queue", waitInOrder}, {"readers", readTogether}, {"permits", sharePermits}, {"tickets", handOn}, {"jobs", runOnce},
+		{"tickets", handOn}, {"jobs", runOnce},
 	} {
 		for round := range 2 * fleet.Sized(1, 50) {
 			from := round % 2
@@ -34,106 +35,6 @@ func TestOldAndNewShareEveryRecipe(t *testing.T) {
 	fleet.Eventually(t, "nothing is left but the runs of jobs", func() bool {
 		return !slices.ContainsFunc(f.Leftovers(t), func(key string) bool { return !strings.Contains(key, " redlock:once:") })
 	})
-}
-
-// waitInOrder lets clients wait one after the other, a few times. They get the lock in the order of their owners; that
-// of their calls may differ, by as much as their estimates of the nodes' time do. After a split vote one may overtake
-// another (docs/safety.md), which happens on a busy machine, but not always.
-func waitInOrder(t *testing.T, clients []*process, name string) {
-	t.Helper()
-	for i := range 5 {
-		if inOrder(t, clients, fmt.Sprint(name, " ", i)) {
-			return
-		}
-	}
-	t.Error("waiters never got the lock in the order in which they came")
-}
-
-// inOrder lets clients wait one after the other, and reports whether they got the lock in the order of their owners.
-func inOrder(t *testing.T, clients []*process, name string) bool {
-	t.Helper()
-	c := command{Do: lock, Name: name}
-	at, before := 0, clients[0].must(t, c)
-	hears := make([]<-chan answer, len(clients))
-	for i, p := range clients[1:] {
-		hears[i+1] = p.tell(c)
-		awaitQueue(t, p, name, i+1)
-	}
-	var owners []string
-	for left := len(clients) - 2; left >= 0; left-- {
-		ended := clients[at].must(t, command{Do: release, Of: before.ID}).Ended
-		fleet.Eventually(t, "a waiter has the lock", func() bool {
-			at = slices.IndexFunc(hears, func(hear <-chan answer) bool { return len(hear) > 0 })
-			return at >= 0
-		})
-		a := clients[at].succeeds(t, c, hears[at])
-		if a.Granted < ended || a.Token <= before.Token {
-			fleet.Unsafe(t, "%s client: %+v after %+v, which ended at %v", clients[at].version, a, before, ended)
-		}
-		awaitQueue(t, clients[at], name, left)
-		before, owners = a, append(owners, a.Owner)
-	}
-	clients[at].must(t, command{Do: release, Of: before.ID})
-	return slices.IsSorted(owners)
-}
-
-// awaitQueue waits until a majority knows of so many waiters. Another node may be free, and a waiter have its vote.
-func awaitQueue(t *testing.T, p *process, name string, waiters int) {
-	t.Helper()
-	fleet.Eventually(t, fmt.Sprint("the queue has ", waiters), func() bool {
-		return p.must(t, command{Do: queue, Name: name}).Count == waiters
-	})
-}
-
-// readTogether lets readers of both versions in beside each other, and no writer beside them.
-func readTogether(t *testing.T, clients []*process, name string) {
-	t.Helper()
-	reads, writes := command{Do: read, Name: name}, command{Do: lock, Name: name}
-	readers := []answer{clients[0].must(t, reads), clients[1].must(t, reads)}
-	for _, p := range clients {
-		p.fails(t, command{Do: try, Name: name}, taken)
-	}
-	for _, p := range clients[2:4] { // writers, who let nobody in before them
-		written := p.tell(writes)
-		awaitQueue(t, p, name, 1)
-		for i, q := range clients[:2] {
-			q.fails(t, command{Do: tryRead, Name: name}, taken)
-			q.must(t, command{Do: release, Of: readers[i].ID})
-		}
-		a := p.succeeds(t, writes, written)
-		var hears []<-chan answer
-		for _, q := range clients[:2] {
-			q.fails(t, command{Do: tryRead, Name: name}, taken)
-			hears = append(hears, q.tell(reads))
-		}
-		p.must(t, command{Do: release, Of: a.ID})
-		for i, q := range clients[:2] { // both, before any lets go
-			readers[i] = q.succeeds(t, reads, hears[i])
-		}
-	}
-	for i, q := range clients[:2] {
-		q.must(t, command{Do: release, Of: readers[i].ID})
-	}
-}
-
-// sharePermits lets one client of each version have a permit, and the others wait for the next.
-func sharePermits(t *testing.T, clients []*process, name string) {
-	t.Helper()
-	takes := command{Do: tryPermit, Name: name, Most: permits}
-	waits := command{Do: permit, Name: name, Most: permits, Brief: true} // each waits for one of the two
-	holds := []answer{clients[0].must(t, takes), clients[1].must(t, takes)}
-	hears := make([]<-chan answer, len(clients))
-	for i, p := range clients[2:] {
-		p.fails(t, takes, taken)
-		hears[i+2] = p.tell(waits)
-	}
-	for i, p := range clients {
-		if i < permits {
-			p.must(t, command{Do: release, Of: holds[i].ID})
-		} else {
-			p.succeeds(t, waits, hears[i])
-		}
-	}
 }
 
 // handOn hands a hold from one client to the next, and the last one lets go.

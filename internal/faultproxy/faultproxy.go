@@ -100,11 +100,15 @@ func (p *Proxy) announce() {
 	p.changed = make(chan struct{})
 }
 
-// Cut closes all connections in order, as a server does at its end. It accepts new ones.
-func (p *Proxy) Cut() { p.endAll(finish) }
-
 // Reset resets all connections, as a machine does after a crash and a restart. It accepts new ones.
-func (p *Proxy) Reset() { p.endAll(reset) }
+func (p *Proxy) Reset() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for l := range p.links {
+		l.end(reset)
+	}
+	p.announce()
+}
 
 // Refuse resets all connections, and refuses new ones until Heal.
 func (p *Proxy) Refuse() {
@@ -114,16 +118,7 @@ func (p *Proxy) Refuse() {
 		p.listener = nil
 	}
 	p.mu.Unlock()
-	p.endAll(reset)
-}
-
-func (p *Proxy) endAll(how ending) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for l := range p.links {
-		l.end(how)
-	}
-	p.announce()
+	p.Reset()
 }
 
 // Heal ends all faults, including Refuse.

@@ -12,8 +12,6 @@ type Assume struct {
 	// Clocks: no node's clock ran outside the drift allowance or was set, and no majority forgot within the guard period.
 	// Without it holds may overlap, and tokens need only follow the order of granting.
 	Clocks bool
-	// Unfenced: holds have no tokens.
-	Unfenced bool
 	// Emptied: when a node lost its data under live connections, which nobody notices at once. It was out of the vote for
 	// no time at all, so that nothing orders two attempts on either side of that moment but their ideas of the time.
 	Emptied []time.Time
@@ -54,16 +52,14 @@ func (h *History) Check(assume Assume) []Violation {
 			found = append(found, overlaps(holds)...)
 		}
 		holds = slices.DeleteFunc(holds, func(h *Hold) bool { return h.Reads || h.Token == 0 }) // which have no tokens
-		if !assume.Unfenced {
-			found = append(found, assume.repeated(holds)...)
-			found = append(found, assume.disorder(holds, "was granted before this one was asked for",
-				func(h *Hold) time.Time { return h.Granted }, func(h *Hold) time.Time { return h.Start })...)
-			if assume.Clocks {
-				// What was taken from its holder before it knew that it had it is over, whatever it was granted when.
-				holds = slices.DeleteFunc(holds, func(h *Hold) bool { return !h.Revoked.IsZero() && !h.Revoked.After(h.Granted) })
-				found = append(found, assume.disorder(holds, "was over before this one was granted",
-					func(h *Hold) time.Time { return h.over() }, func(h *Hold) time.Time { return h.Granted })...)
-			}
+		found = append(found, assume.repeated(holds)...)
+		found = append(found, assume.disorder(holds, "was granted before this one was asked for",
+			func(h *Hold) time.Time { return h.Granted }, func(h *Hold) time.Time { return h.Start })...)
+		if assume.Clocks {
+			// What was taken from its holder before it knew that it had it is over, whatever it was granted when.
+			holds = slices.DeleteFunc(holds, func(h *Hold) bool { return !h.Revoked.IsZero() && !h.Revoked.After(h.Granted) })
+			found = append(found, assume.disorder(holds, "was over before this one was granted",
+				func(h *Hold) time.Time { return h.over() }, func(h *Hold) time.Time { return h.Granted })...)
 		}
 	}
 	return found

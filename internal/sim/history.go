@@ -79,6 +79,14 @@ type History struct {
 	violations []Violation // seen while recording: honesty
 }
 
+// HistoryOf returns a history that was recorded elsewhere.
+func HistoryOf(holds []*Hold) *History {
+	for i, h := range holds {
+		h.id = i
+	}
+	return &History{holds: holds}
+}
+
 // A Violation is a broken invariant.
 type Violation struct {
 	Invariant string // exclusion, order, uniqueness, honesty, clean, progress

@@ -103,15 +103,15 @@ func TestCheck(t *testing.T) {
 			holds{hold(1, 0, 1, 10, 0), hold(1, 4, 6, 16, 0)},
 			emptied(3), "uniqueness",
 		},
-		{"no tokens", holds{hold(0, 0, 1, 2, 0), hold(0, 2, 3, 4, 0)}, Assume{Clocks: true, Unfenced: true}, ""},
+		{"no tokens", holds{hold(0, 0, 1, 2, 0), hold(0, 2, 3, 4, 0)}, Assume{Clocks: true}, ""},
 	}
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
-			h := &History{}
+			var holds []*Hold
 			for i := range tc.holds {
-				tc.holds[i].id = i
-				h.holds = append(h.holds, &tc.holds[i])
+				holds = append(holds, &tc.holds[i])
 			}
+			h := HistoryOf(holds)
 			var got []string
 			for _, v := range h.Check(tc.assume) {
 				got = append(got, v.Invariant)

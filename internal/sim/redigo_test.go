@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -53,47 +52,6 @@ func (w world) do(c redis.Conn, want any, name string, args ...any) {
 		got = string(s)
 	}
 	cases.Equals(w.t, fmt.Sprintf("%v", got), fmt.Sprintf("%v", want), "%s %v", name, args)
-}
-
-func TestRedigoPipelineAnswersInOrder(t *testing.T) {
-	inBubble(t, func(w world) {
-		c := w.dial()
-		const n = 500
-		start := time.Now()
-		for i := range n {
-			cases.NoError(t, c.Send("PING", i))
-		}
-		cases.NoError(t, c.Flush())
-		for i := range n {
-			if got, err := redis.Int(c.Receive()); err != nil || got != i {
-				t.Fatalf("reply %d: got %d, %v", i, got, err)
-			}
-		}
-		if d := time.Since(start); d > 15*time.Millisecond {
-			t.Errorf("pipeline of %d took %v, want about one round trip", n, d)
-		}
-	})
-}
-
-func TestRedigoSubscribe(t *testing.T) {
-	inBubble(t, func(w world) {
-		sub, pub := w.dial(), w.dial()
-		psc := redis.PubSubConn{Conn: sub}
-		cases.NoError(t, psc.Subscribe("wake"))
-		if got, ok := psc.Receive().(redis.Subscription); !ok || got.Count != 1 {
-			t.Fatalf("got %v, want a subscription", got)
-		}
-		w.do(pub, 1, "PUBLISH", "wake", "up")
-		if m, ok := psc.Receive().(redis.Message); !ok || string(m.Data) != "up" {
-			t.Fatalf("got %v, want the message", m)
-		}
-		start := time.Now()
-		got, _ := psc.ReceiveWithTimeout(time.Second).(error)
-		var timeout net.Error
-		if !errors.As(got, &timeout) || !timeout.Timeout() || time.Since(start) != time.Second {
-			t.Fatalf("got %v after %v, want a timeout after 1s", got, time.Since(start))
-		}
-	})
 }
 
 func TestCrashRefusesAndForgets(t *testing.T) {

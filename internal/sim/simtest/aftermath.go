@@ -74,8 +74,6 @@ func (w *world) trials() {
 		w.quiet()
 	}
 	w.backedUp()
-	w.foreign()
-	w.noticed()
 	w.limited()
 	w.handedOn()
 	w.late()
@@ -100,21 +98,6 @@ func (w *world) backedUp() {
 	for _, c := range w.clients {
 		w.progress(c, "free", c.locker.Load().TryLock)
 		w.quiet()
-	}
-}
-
-// foreign: what another program has at a name is shown without the tokens that the nodes remember of it.
-func (w *world) foreign() {
-	const owner = "another program's"
-	for _, n := range w.nodes {
-		n.Do("SET", "free", owner, "PX", 60_000)
-	}
-	i, err := w.clients[0].locker.Load().Inspect(context.Background(), "free")
-	if err != nil || i.Owner != owner || i.Token != 0 || i.Age != 0 {
-		w.blame("not its term", "Inspect shows token %d for %q, where %s key is: %v", i.Token, i.Owner, owner, err)
-	}
-	for _, n := range w.nodes {
-		n.Do("DEL", "free")
 	}
 }
 

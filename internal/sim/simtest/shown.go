@@ -164,35 +164,28 @@ func (w *worker) setValue(lock held) {
 		return
 	}
 	w.meetings.does(lock.use, SetValue)
-	w.setValueOf(w.label, lock, w.apart.IntN(8) == 0)
+	w.setValueOf(lock, w.apart.IntN(8) == 0)
 }
 
-func (c *client) setValueOf(who string, lock held, empty bool) (v *value, err error) {
-	w, limit := c.world, c.set.timeout
-	if lock.of != nil { // it may have been handed over
-		limit = lock.of.timeout
-	}
-	over, v := lock.Err(), c.newValue(lock.Owner(), empty)
-	err = lock.SetValue(context.Background(), v.text)
+func (w *worker) setValueOf(lock held, empty bool) {
+	over, v := lock.Err(), w.newValue(lock.Owner(), empty)
+	err := lock.SetValue(context.Background(), v.text)
 	w.shown.mu.Lock()
 	v.returned, v.confirmed = time.Now(), err == nil
 	w.shown.mu.Unlock()
 	w.count("values", 1)
-	w.log(who, "SetValue %s token %d %q: %s", lock.Name(), lock.Token(), v.text, kindOf(err))
-	if took := time.Since(v.set); took > limit+time.Millisecond {
-		w.blame("bounded", "%s: SetValue took %v, the node timeout is %v", who, took, limit)
-	}
+	w.log(w.label, "SetValue %s token %d %q: %s", lock.Name(), lock.Token(), v.text, kindOf(err))
+	w.bounded("SetValue", v.set, lock.of.timeout)
 	if over != nil && err == nil {
-		w.blame("honesty", "%s: SetValue of token %d, which is over (%v), reported success", who, lock.Token(), over)
+		w.blame("honesty", "%s: SetValue of token %d, which is over (%v), reported success", w.label, lock.Token(), over)
 	}
-	return v, err
 }
 
 // setLate has a value under way while the hold ends, and returns what waits for it.
 func (w *worker) setLate(lock held) (wait func()) {
 	var late sync.WaitGroup
 	if !lock.reads && w.minded(w.scenario.Habits.Part[SetValue]) {
-		late.Go(func() { _, _ = w.setValueOf(w.label, lock, false) })
+		late.Go(func() { w.setValueOf(lock, false) })
 		if w.apart.IntN(2) == 0 {
 			time.Sleep(time.Duration(w.apart.Int64N(int64(w.scenario.Delay.Max))))
 		}
@@ -257,7 +250,7 @@ func (w *world) visits(end time.Time) {
 				visitor.Status(context.Background())
 			case 1:
 				ctx, cancel := context.WithTimeout(context.Background(), scaled(w.scenario.TTL, r, 1./2, 4))
-				w.watchOnce(ctx, "visitor", w.someKey(r), visitor, nil)
+				w.watchOnce(ctx, "visitor", w.someKey(r), visitor)
 				cancel()
 			default:
 				w.looksBy("visitor", visitor, r)
@@ -502,15 +495,13 @@ func (w *world) watches(number int, end time.Time) {
 		if by == nil {
 			by = w.clients[r.IntN(len(w.clients))].locker.Load().Inspector
 		}
-		w.watchOnce(ctx, who, name, by, nil)
+		w.watchOnce(ctx, who, name, by)
 		cancel()
 	}
 }
 
 // watchOnce judges what a watch shows.
-func (w *world) watchOnce(
-	ctx context.Context, who, name string, by *redlock.Inspector, shows func(redlock.Inspection),
-) {
+func (w *world) watchOnce(ctx context.Context, who, name string, by *redlock.Inspector) {
 	use := w.meetings.begin(Watch)
 	defer w.meetings.end(use)
 	began, largest := time.Now(), int64(0)
@@ -523,9 +514,6 @@ func (w *world) watchOnce(
 				who, name, since(time.Now()), found.Token, largest)
 		}
 		largest = max(largest, found.Token)
-		if shows != nil {
-			shows(found)
-		}
 		began = time.Now()
 	}
 	w.count("watches", 1)
