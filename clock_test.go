@@ -117,17 +117,6 @@ func TestReadingsOfManyGoroutines(t *testing.T) {
 	})
 }
 
-// Without a boot clock, the other clocks decide.
-func TestNoBootClock(t *testing.T) {
-	local := time.Now()
-	c := newClock(func() time.Time { return local }, func() time.Duration { return 0 })
-	began := c.now()
-	local = local.Add(time.Second)
-	if age := c.now().since(began); age != time.Second || began.boot != 0 {
-		t.Errorf("got %s after a second, began at %s", age, began.boot)
-	}
-}
-
 // A machine that was suspended for longer than a TTL gets its first lock at once.
 func TestTheFirstLockAfterASuspension(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {

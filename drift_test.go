@@ -26,15 +26,6 @@ func TestDriftValidity(t *testing.T) {
 	}
 }
 
-// A node whose clock runs as fast as the allowance covers never expires a key while its holder still trusts the hold.
-func TestDriftCoversAFastNode(t *testing.T) {
-	d := drift{factor: 0.01, slack: 2 * time.Millisecond}
-	for _, ttl := range []time.Duration{10 * time.Millisecond, time.Second, time.Minute, time.Hour} {
-		expires := time.Duration(float64(ttl)/1.01) - time.Millisecond // by our clock, rounding included
-		between(t, d.validity(ttl, 0), 0, expires, "TTL %v: trusted for", ttl)
-	}
-}
-
 func TestElapsedIsTheLargestDifferenceOfAnyClock(t *testing.T) {
 	base := time.Now()
 	at := func(mono, boot time.Duration) instant { return instant{local: base.Add(mono), boot: boot} }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"strings"
 	"syscall"
@@ -20,36 +21,6 @@ import (
 	"github.com/quorumlock/redlock/internal/redisconn"
 	"github.com/quorumlock/redlock/internal/resp"
 )
-
-// Every error reply of a node has a type, and the Locker works again when the node does.
-func TestErrorRepliesAreTyped(t *testing.T) {
-	for code, reply := range map[string]string{
-		"OOM":        "OOM command not allowed when used memory > 'maxmemory'.",
-		"NOREPLICAS": "NOREPLICAS Not enough good replicas to write.",
-		"READONLY":   "READONLY You can't write against a read only replica.",
-		"NOAUTH":     "NOAUTH Authentication required.",
-		"NOPERM":     "NOPERM this user has no permissions to run the 'evalsha' command",
-		"BUSY":       "BUSY Redis is busy running a script.",
-		"LOADING":    "LOADING Redis is loading the dataset in memory",
-		"MISCONF":    "MISCONF Redis is configured to save RDB snapshots",
-		"MAXCLIENTS": "ERR max number of clients reached",
-	} {
-		bubble(t, 1, func(t *testing.T, fl *fleet) {
-			l := fl.locker("a")
-			use(t, l) // the first call also tells the nodes the settings
-			fl.nodes[0].Fail("evalsha", reply, 1)
-			_, err := l.TryLock(t.Context(), "job")
-			var q *QuorumError
-			var said *ReplyError
-			if !errors.As(err, &q) || !errors.As(q.Nodes[0], &said) || said.Code != code || q.Nodes[0].Addr != "n0:6379" {
-				t.Errorf("%s: got %v", code, err)
-			}
-			fl.nodes[0].Recover()
-			time.Sleep(5 * time.Second)
-			succeeds(t, errOf(l.TryLock(t.Context(), "job")), "after", code)
-		})
-	}
-}
 
 // What an ACL forbids is named in each server's own words: Redis up to 7.0, or later ones and Valkey.
 func TestErrorsNameTheMissingRight(t *testing.T) {
@@ -96,24 +67,6 @@ func TestSecretsStayOutOfErrors(t *testing.T) {
 				t.Errorf("it has a secret: %s", text)
 			}
 		}
-	})
-}
-
-// While a function for credentials takes its time, errors name it, and blame no node.
-func TestSlowCredentialsAreNamed(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, fl *fleet) {
-		l := fl.locker("a", asking(func(context.Context, string) (user, password string, err error) {
-			time.Sleep(3 * time.Second) // whatever its context says
-			return "", "", nil
-		}))
-		for range 3 {
-			_, err := l.TryLock(t.Context(), "job")
-			if !errors.Is(err, ErrNoQuorum) || !says(err, "credentials") || says(err, "silent") {
-				t.Errorf("got %v, want ErrNoQuorum for want of credentials", err)
-			}
-		}
-		time.Sleep(3 * time.Second)
-		use(t, l)
 	})
 }
 
@@ -238,13 +191,8 @@ func (e manyErrors) Unwrap() []error { return e }
 // A call that returns without the lock says so, whatever the reason, and nothing else does. How the error prints and is
 // logged does not change.
 func TestErrNotAcquired(t *testing.T) {
-	functions := map[string]func(ctx context.Context, l *Locker, fn inHold) error{
-		"Do":           func(ctx context.Context, l *Locker, fn inHold) error { return l.Do(ctx, "job", fn) },
-		"RDo":          func(ctx context.Context, l *Locker, fn inHold) error { return l.RDo(ctx, "job", fn) },
-		"Semaphore.Do": func(ctx context.Context, l *Locker, fn inHold) error { return l.Semaphore("job", 1).Do(ctx, fn) },
-		"Once":         func(ctx context.Context, l *Locker, fn inHold) error { return l.Once(ctx, "job", fn) },
-		"TryOnce":      func(ctx context.Context, l *Locker, fn inHold) error { return l.TryOnce(ctx, "job", fn) },
-	}
+	functions := maps.Clone(doing)
+	functions["TryOnce"] = func(l *Locker, ctx context.Context, fn inHold) error { return l.TryOnce(ctx, "job", fn) }
 	all := map[string]func(ctx context.Context, l *Locker) error{
 		"no ticket": func(ctx context.Context, l *Locker) error { return errOf(l.Adopt(ctx, "x")) },
 		"no name":   func(ctx context.Context, l *Locker) error { return errOf(l.Lock(ctx, "")) },
@@ -259,7 +207,7 @@ func TestErrNotAcquired(t *testing.T) {
 		},
 	}
 	for name, call := range functions {
-		all[name] = func(ctx context.Context, l *Locker) error { return call(ctx, l, mustNotRun(t)) }
+		all[name] = func(ctx context.Context, l *Locker) error { return call(l, ctx, mustNotRun(t)) }
 	}
 	for name, call := range calls {
 		all[name] = func(ctx context.Context, l *Locker) error { return errOf(call(ctx, l)) }
@@ -276,7 +224,7 @@ func TestErrNotAcquired(t *testing.T) {
 		_ = lost.Unlock()
 		for name, call := range functions {
 			ran := false
-			err := call(t.Context(), l, func(ctx context.Context, _ *Lock) error {
+			err := call(l, t.Context(), func(ctx context.Context, _ *Lock) error {
 				ran = true
 				return manyErrors{fmt.Errorf("inside: %w", errOf(holder.TryLock(ctx, "")))}
 			})

@@ -211,46 +211,6 @@ func liveAndEnd(ctx context.Context, l *Locker, worker, way int, pending *errgro
 	return r, err
 }
 
-// WithMaxHold limits the hold and not the wait for it; the next waiter gets the lock when the hold has ended.
-func TestMaxHoldDoesNotCountTheWait(t *testing.T) {
-	const limit = 2 * time.Second
-	for name, wait := range map[string]call{
-		"Lock": calls["Lock"], "RLock": calls["RLock"], "Acquire": calls["Acquire"],
-		"Once": func(ctx context.Context, l *Locker, opts ...LockOption) (k *Lock, err error) {
-			err = l.Once(ctx, "job", func(_ context.Context, lock *Lock) error {
-				k = lock
-				<-k.Done()
-				return nil
-			}, forOnce(opts)...)
-			if errors.Is(err, ErrMaxHold) {
-				err = nil
-			}
-			return k, err
-		},
-	} {
-		subtest(t, name, 3, func(t *testing.T, fl *fleet) {
-			ctx := expiring(t, time.Minute)
-			a, b, c := fl.locker("a"), fl.locker("b"), fl.locker("c")
-			first := must(a.Lock(ctx, "job"))(t)
-			if name == "Acquire" {
-				_ = first.Unlock()
-				first = must(a.Semaphore("job", 1).Acquire(ctx))(t)
-			}
-			time.AfterFunc(5*time.Second, func() { _ = first.Unlock() })
-			began := time.Now()
-			k := must(wait(ctx, b, WithMaxHold(limit)))(t)
-			time.Sleep(limit / 4) // until the lease that it was handed is extended
-			between(t, k.Deadline().Sub(began), 5*time.Second+limit/2, 6*time.Second+limit, "5 s of waiting and 2 s of holding")
-			<-k.Done()
-			fails(t, k.Err(), ErrMaxHold)
-			_ = k.Unlock()
-			after := must(c.Lock(ctx, "job"))(t)
-			between(t, time.Since(began), 0, 8*time.Second, "the next waiter's wait, of 7 s")
-			_ = after.Unlock()
-		})
-	}
-}
-
 // Unlock returns before the nodes have the release. They still execute the release before the next request of the same
 // Locker, so that gets the lock.
 func TestAsyncUnlock(t *testing.T) {
@@ -266,22 +226,6 @@ func TestAsyncUnlock(t *testing.T) {
 			fl.clean(what)
 		})
 	}
-}
-
-func TestAsyncUnlockReachesDisconnectedNodes(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, fl *fleet) {
-		l := fl.locker("a", WithAsyncUnlock())
-		k := must(l.Lock(t.Context(), "job"))(t)
-		settleNetwork()
-		fl.net.Cut(link0("a", 0))
-		fl.net.Cut(link0("a", 1))
-		succeeds(t, k.Unlock())
-		time.Sleep(3 * time.Second) // far less than the TTL: the nodes are reached again and get the release
-		fl.isHeld("job", 0)
-		lost := must(l.Lock(t.Context(), "job", WithTTL(time.Second), WithoutRenewal()))(t)
-		time.Sleep(2 * time.Second)
-		fails(t, lost.Unlock(), ErrLost, "which is known without asking the nodes")
-	})
 }
 
 func TestCloseWaitsForAsyncUnlocks(t *testing.T) {

@@ -104,26 +104,6 @@ func TestInspectNamesTheReaders(t *testing.T) {
 	})
 }
 
-func TestInspectChangesNothing(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, fl *fleet) {
-		a := fl.locker("a")
-		k := must(a.Lock(t.Context(), "job", WithoutRenewal()))(t)
-		settleNetwork()
-		writes := func() (n int64) {
-			for _, c := range []string{"set", "zadd", "sadd", "del", "pexpire", "zrem", "publish"} {
-				n += fl.nodes[0].Calls(c)
-			}
-			return n
-		}
-		before, left := writes(), fl.nodes[0].Do("PTTL", "job").(int64)
-		succeeds(t, errOf(a.Inspect(t.Context(), "job")))
-		if after := writes(); after != before || fl.nodes[0].Do("PTTL", "job").(int64) > left {
-			t.Errorf("%d writes", after-before)
-		}
-		_ = k.Unlock()
-	})
-}
-
 func TestInspectWithFailedNodes(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, fl *fleet) {
 		a := fl.locker("a")
@@ -167,26 +147,6 @@ func TestInspectWithFailedNodes(t *testing.T) {
 		fails(t, errOf(a.Inspect(t.Context(), "")), ErrInvalid, "no name")
 		_ = a.Close()
 		fails(t, errOf(a.Inspect(t.Context(), "job")), ErrClosed, "closed")
-	})
-}
-
-// If the votes are split, the lock has no owner.
-func TestInspectOfSplitVotes(t *testing.T) {
-	bubble(t, 5, func(t *testing.T, fl *fleet) {
-		for i, owner := range []string{"ann", "ann", "bob", "bob", ""} {
-			if owner != "" {
-				fl.nodes[i].Do("SET", "job", owner, "PX", 5000)
-			}
-		}
-		fl.nodes[4].Do("LPUSH", "job", "x")
-		got := must(fl.locker("a").Inspect(t.Context(), "job"))(t)
-		var owners []string
-		for _, n := range got.Nodes {
-			owners = append(owners, n.Owner)
-		}
-		if got.Owner != "" || !slices.Equal(owners, []string{"ann", "ann", "bob", "bob", ""}) || got.Nodes[4].Err == nil {
-			t.Errorf("got %+v", got)
-		}
 	})
 }
 

@@ -63,16 +63,6 @@ func TestReentranceLastUnlockReleases(t *testing.T) {
 	})
 }
 
-func TestReentranceDoesNotCrossLockersOrNames(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, fl *fleet) {
-		a, b := fl.locker("a"), fl.locker("b")
-		k := must(a.Lock(t.Context(), "job"))(t)
-		ctx := newContext(t.Context(), k)
-		fails(t, errOf(b.TryLock(ctx, "job")), ErrTaken, "another Locker")
-		fails(t, errOf(a.TryLock(t.Context(), "job")), ErrTaken, "another context")
-	})
-}
-
 func TestLossOfANestedHold(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")
@@ -90,24 +80,6 @@ func TestLossOfANestedHold(t *testing.T) {
 			fails(t, k.Unlock(), ErrLost, "Unlock")
 		}
 	})
-}
-
-// Nested contexts of one hold end together, in whatever order they are cancelled.
-func TestNestedContextsEndWithTheHold(t *testing.T) {
-	for range 20 {
-		bubble(t, 3, func(t *testing.T, fl *fleet) {
-			l := fl.locker("a")
-			err := l.Do(t.Context(), "job", func(ctx context.Context, _ *Lock) error {
-				return l.Do(ctx, "job", func(ctx context.Context, _ *Lock) error {
-					return l.Do(ctx, "job", func(ctx context.Context, _ *Lock) error {
-						<-ctx.Done()
-						return context.Cause(ctx)
-					})
-				}, WithTTL(time.Second), WithoutRenewal())
-			}, WithTTL(time.Second), WithoutRenewal())
-			fails(t, err, ErrLost)
-		})
-	}
 }
 
 func TestContextEndsWithTheHold(t *testing.T) {

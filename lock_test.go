@@ -8,20 +8,6 @@ import (
 
 const ms = time.Millisecond
 
-func TestUnlockTwiceIsHarmless(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, fl *fleet) {
-		l := fl.locker("a")
-		first := must(l.Lock(t.Context(), "job"))(t)
-		succeeds(t, first.Unlock())
-		second := must(l.Lock(t.Context(), "job"))(t)
-		succeeds(t, first.Unlock(), "it returned nil the first time")
-		settleNetwork()
-		if got := fl.holding("job"); got != 3 || second.Err() != nil {
-			t.Errorf("the second hold is left on %d nodes, %v", got, second.Err())
-		}
-	})
-}
-
 // redsync: Extend succeeded after the lock had expired and another client held it.
 func TestExtendNeverBringsBackALostHold(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {

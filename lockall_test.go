@@ -7,8 +7,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/quorumlock/redlock/internal/sim"
 )
 
 var ten = []string{"a0", "a1", "a2", "a3", "a4", "a5", "a6", "a7", "a8", "a9"}
@@ -40,14 +38,6 @@ func TestAllNamesAreHeldByOneHold(t *testing.T) {
 				t.Errorf("left: %s", key)
 			}
 		}
-	})
-}
-
-func TestLockAllTakesOneRoundTrip(t *testing.T) {
-	bubble(t, 5, func(t *testing.T, fl *fleet) {
-		l := fl.locker("a")
-		fl.net.SetDelay(sim.Link{}, sim.Both, sim.Delay{Min: 10 * ms, Max: 10 * ms})
-		within(t, 21*ms, "LockAll", func() { must(l.LockAll(t.Context(), ten))(t) })
 	})
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -176,103 +175,6 @@ func TestLockAllWaitsAgainForALostName(t *testing.T) {
 			t.Error("want a hold of all names after the thief's TTL")
 		}
 		succeeds(t, k.Unlock())
-		fl.clean()
-	})
-}
-
-// exclusion checks the holds of many goroutines: no two of one name at once, and tokens that grow.
-type exclusion struct {
-	mu      sync.Mutex // guards the fields below
-	holders map[string]int
-	tokens  map[string]int64
-	longest time.Duration
-}
-
-func (c *exclusion) enter(t *testing.T, k *Lock, waited time.Duration) {
-	t.Helper()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.longest = max(c.longest, waited)
-	for name := range strings.SplitSeq(k.Name(), ", ") {
-		if c.holders[name]++; c.holders[name] != 1 {
-			t.Errorf("two goroutines hold %s", name)
-		}
-		grows(t, k.Token(), c.tokens[name])
-		c.tokens[name] = k.Token()
-	}
-}
-
-func (c *exclusion) leave(k *Lock) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for name := range strings.SplitSeq(k.Name(), ", ") {
-		c.holders[name]--
-	}
-}
-
-func TestOverlappingSetsNeitherDeadlockNorStarve(t *testing.T) {
-	for seed := range sized(uint64(6), 1) {
-		subtest(t, fmt.Sprint(seed), 3, func(t *testing.T, fl *fleet) {
-			c := &exclusion{holders: map[string]int{}, tokens: map[string]int64{}}
-			const processes, goroutines, rounds = 4, 3, 10
-			var all sync.WaitGroup
-			begun := time.Now()
-			for p := range processes {
-				l := fl.locker(fmt.Sprint(p))
-				for g := range goroutines {
-					r := rand.New(rand.NewPCG(seed, uint64(10*p+g)))
-					all.Go(func() {
-						for range rounds {
-							time.Sleep(time.Duration(r.IntN(int(3 * ms))))
-							var names []string
-							for _, i := range r.Perm(6)[:1+r.IntN(6)] {
-								names = append(names, ten[i])
-							}
-							asked := time.Now()
-							k := must(l.LockAll(t.Context(), names))(t)
-							c.enter(t, k, time.Since(asked))
-							time.Sleep(time.Duration(r.IntN(int(4 * ms))))
-							c.leave(k)
-							succeeds(t, k.Unlock())
-						}
-					})
-				}
-			}
-			all.Wait()
-			took := time.Since(begun)
-			t.Logf("%v for %d holds, the longest wait %v", took, processes*goroutines*rounds, c.longest)
-			// Eleven other goroutines hold for 2 ms on average.
-			between(t, c.longest, 0, 500*ms, "the longest wait")
-			fl.clean()
-		})
-	}
-}
-
-// Names that are handed from waiter to waiter are never free: a caller that only tried to take all at once would wait
-// for ever.
-func TestLockAllOfNamesThatAreNeverFree(t *testing.T) {
-	bubble(t, 5, func(t *testing.T, fl *fleet) {
-		ctx, stop := context.WithCancel(t.Context())
-		var busy sync.WaitGroup
-		for _, name := range []string{"a2", "a5", "a8"} {
-			for i := range sized(3, 2) {
-				l := fl.locker(name + fmt.Sprint(i))
-				lock := func(ctx context.Context, l *Locker, opts ...LockOption) (*Lock, error) {
-					return l.Lock(ctx, name, opts...)
-				}
-				busy.Go(func() { turns(ctx, t, l, lock, 5*ms) })
-			}
-		}
-		l := fl.locker("a")
-		time.Sleep(time.Second)
-		fails(t, errOf(l.TryLockAll(t.Context(), ten)), ErrTaken, "the names should be taken all the time")
-		for range sized(20, 2) {
-			within(t, 300*ms, "LockAll", func() {
-				succeeds(t, must(l.LockAll(t.Context(), ten))(t).Unlock())
-			})
-		}
-		stop()
-		busy.Wait()
 		fl.clean()
 	})
 }

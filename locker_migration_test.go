@@ -105,18 +105,6 @@ func TestNeighboursSharePermitsAndReaders(t *testing.T) {
 	})
 }
 
-// A run that one of two neighbours has done is done for the other.
-func TestNeighboursCountRuns(t *testing.T) {
-	neighbours(t, func(t *testing.T, _ *fleet, a, b *Locker) {
-		runs := 0
-		run := func(context.Context, *Lock) error { runs++; return nil }
-		succeeds(t, a.Once(t.Context(), "nightly", run))
-		if err := b.Once(t.Context(), "nightly", run); !errors.Is(err, ErrAlreadyRun) || runs != 1 {
-			t.Errorf("got %v after %d runs, want ErrAlreadyRun after 1", err, runs)
-		}
-	})
-}
-
 // A hold can be handed over to a client with other lists if the nodes in common are a majority of each of its lists.
 // Otherwise the ticket stays what it was.
 func TestTicketsBetweenNeighbours(t *testing.T) {

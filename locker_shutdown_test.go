@@ -223,7 +223,7 @@ func TestShutdownTwice(t *testing.T) {
 
 // Whenever Shutdown comes, no hold ends with ErrClosed, all are released, and none is begun afterwards.
 func TestShutdownAtAnyMoment(t *testing.T) {
-	for seed := range uint64(sized(200, 20)) {
+	for seed := range uint64(sized(60, 20)) {
 		bubble(t, 3, func(t *testing.T, fl *fleet) {
 			random := rand.New(rand.NewPCG(seed, 0))
 			l := fl.locker("a", WithTTL(300*ms), WithNodeTimeout(100*ms))

@@ -77,22 +77,6 @@ func TestForceUnlockOfAReader(t *testing.T) {
 	})
 }
 
-// The holder reaches one of the nodes that have revoked it, and those that have not. It must not get back, one node
-// after the other, what was taken from it.
-func TestARevokedHoldIsNotRepaired(t *testing.T) {
-	for name, lock := range some("Lock", "without tokens", "RLock") {
-		subtest(t, name, 5, func(t *testing.T, fl *fleet) {
-			stuck, admin := must(lock(t.Context(), fl.locker("a")))(t), fl.locker("admin")
-			settleNetwork()
-			fl.cut("admin", 3, 4)
-			succeeds(t, admin.ForceUnlock(t.Context(), "job", stuck.Owner()))
-			fl.cut("a", 1, 2)
-			time.Sleep(10 * time.Second)
-			fails(t, stuck.Err(), ErrLost, "a TTL later")
-		})
-	}
-}
-
 // Two of five nodes are out of reach: they keep the lock, and that is no hold. Three are: nothing is certain.
 func TestForceUnlockWithNodesOutOfReach(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, fl *fleet) {
@@ -165,48 +149,6 @@ func TestARevokedHoldGetsNoVotesFromAQueue(t *testing.T) {
 	})
 }
 
-// A waiter is cut off while it is handed the lock, and an administrator takes it. When the waiter is back, it goes on
-// waiting: what it gets in the end belongs to another owner.
-func TestARevokedWaiterWaitsUnderAnotherOwner(t *testing.T) {
-	for name, lock := range some("Lock", "without tokens", "RLock", "LockAll") {
-		subtest(t, name, 3, func(t *testing.T, fl *fleet) {
-			admin := fl.locker("admin")
-			former := must(fl.locker("a").Lock(t.Context(), "job"))(t)
-			b := fl.locker("b")
-			got := async(func() *Lock { return must(lock(t.Context(), b))(t) })
-			time.Sleep(12 * time.Second) // more than the TTL
-			fl.net.Hold(sim.Link{Client: "b"}, sim.Both)
-			succeeds(t, former.Unlock())
-			settleNetwork()
-			i := must(admin.Inspect(t.Context(), "job"))(t)
-			revoked := append(i.Readers, i.Owner)[0]
-			succeeds(t, admin.ForceUnlock(t.Context(), "job", revoked))
-			fl.revoked("job", revoked)
-			time.Sleep(time.Second) // the lease; of a hold by it, the waiter would learn with its first extension
-			fl.net.Release(sim.Link{Client: "b"}, sim.Both)
-			k := <-got
-			if k.Owner() == revoked {
-				t.Fatalf("got %v, want a hold of another owner than %s", k, revoked)
-			}
-			time.Sleep(time.Minute)
-			succeeds(t, k.Err(), "the hold that it got")
-		})
-	}
-}
-
-// A place in the queue of the holder's own is taken away with the hold: the next one is another's.
-func TestForceUnlockTakesThePlaceInTheQueue(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, fl *fleet) {
-		a, b := fl.locker("a"), fl.locker("b")
-		fl.nodes[2].Do("SET", "job", "another", "PX", 60000)
-		stuck := must(a.Lock(t.Context(), "job"))(t)
-		settleNetwork()
-		succeeds(t, b.ForceUnlock(t.Context(), "job", stuck.Owner()))
-		equals[any](t, fl.nodes[2].Do("ZCARD", "redlock:wait:job"), int64(0), "places left")
-		equals[any](t, fl.nodes[2].Do("EXISTS", "redlock:waiting"), int64(0), "the node looks for queues")
-	})
-}
-
 // What an owner has sent before it is revoked may reach a node behind the revocation. A request without a token is
 // Redis's own SET, which looks at no mark: the node gives it the lock, and extends nothing for it.
 func TestARequestBehindTheRevocationGetsNothing(t *testing.T) {
@@ -227,88 +169,6 @@ func TestARequestBehindTheRevocationGetsNothing(t *testing.T) {
 			fails(t, stuck.Err(), ErrLost, "three TTLs later")
 		})
 	}
-}
-
-// An adoption that comes late gets nothing either, whichever of the two owners was revoked.
-func TestARevokedOwnerIsNotAdopted(t *testing.T) {
-	for _, former := range []bool{false, true} {
-		subtest(t, fmt.Sprintf("former owner: %v", former), 3, func(t *testing.T, fl *fleet) {
-			a, b, admin := fl.locker("a", WithoutFencing()), fl.locker("b", WithoutFencing()), fl.locker("admin")
-			settleNetwork()
-			late := "b"
-			if former {
-				late = "a" // a SET, which looks at no mark
-				fl.net.Hold(link0(late, 2), sim.Both)
-			}
-			handed := must(a.Lock(t.Context(), "job"))(t)
-			settleNetwork()
-			ticket, revoked := must(handed.Ticket())(t), handed.Owner()
-			var adopted *Lock
-			if !former {
-				fl.net.Hold(link0(late, 2), sim.Both)
-				adopted = must(b.Adopt(t.Context(), ticket))(t)
-				revoked = adopted.Owner()
-			}
-			fl.cut("admin", 1)
-			succeeds(t, admin.ForceUnlock(t.Context(), "job", revoked))
-			if !former {
-				fl.revoked("job", revoked, 1)
-			}
-			fl.net.Release(link0(late, 2), sim.Both)
-			settleNetwork()
-			if former {
-				if k, err := b.Adopt(t.Context(), ticket); err == nil {
-					t.Errorf("adopted %v", k)
-				}
-				return
-			}
-			time.Sleep(30 * time.Second)
-			fails(t, adopted.Err(), ErrLost, "three TTLs later")
-		})
-	}
-}
-
-// An adoption that has got one node of three fails, since the former owner is revoked meanwhile. To undo it must not
-// put that owner back: the lock goes to whoever waits.
-func TestARevokedOwnerIsNotPutBack(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, fl *fleet) {
-		a, b, c, admin := fl.locker("a"), fl.locker("b"), fl.locker("c"), fl.locker("admin")
-		handed := must(a.Lock(t.Context(), "job"))(t)
-		settleNetwork()
-		ticket := must(handed.Ticket())(t)
-		got := async(func() *Lock { return must(c.Lock(t.Context(), "job"))(t) })
-		time.Sleep(time.Second)
-		for i := 1; i < 3; i++ {
-			fl.net.Hold(link0("b", i), sim.Both)
-		}
-		adopted := async(func() error { return errOf(b.Adopt(t.Context(), ticket)) })
-		time.Sleep(20 * time.Millisecond)
-		succeeds(t, admin.ForceUnlock(t.Context(), "job", handed.Owner()))
-		fl.revoked("job", handed.Owner())
-		fl.net.Release(sim.Link{Client: "b"}, sim.Both)
-		if err := <-adopted; err == nil {
-			t.Error("the ticket of a revoked owner was adopted")
-		}
-		within(t, time.Second, "handing over", func() { <-got })
-		settleNetwork()
-		time.Sleep(time.Second)
-		equals(t, fl.nodes[0].Do("GET", "job"), fl.nodes[2].Do("GET", "job"), "n0, and n2")
-	})
-}
-
-// The node that lacked the holder's key remembers the revocation for as long as the others.
-func TestARevokedHoldIsNotRepairedWhereItsKeyWasLost(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, fl *fleet) {
-		stuck, admin := must(fl.locker("a").Lock(t.Context(), "job"))(t), fl.locker("admin")
-		settleNetwork()
-		fl.nodes[2].Do("DEL", "job")
-		fl.cut("admin", 1)
-		succeeds(t, admin.ForceUnlock(t.Context(), "job", stuck.Owner()))
-		fl.revoked("job", stuck.Owner(), 1)
-		fl.cut("a", 0)
-		time.Sleep(30 * time.Second)
-		fails(t, stuck.Err(), ErrLost, "three TTLs later")
-	})
 }
 
 // While the nodes are being changed, it takes a majority of both lists to take a lock away: a holder may have either.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/quorumlock/redlock/internal/sim"
@@ -153,34 +152,6 @@ func (fl *fleet) pause(d time.Duration, nodes ...int) {
 	}
 }
 
-// Nodes that come back empty, one after the other, get the register back: during a run from the run itself, later from
-// any call.
-func TestOnceSurvivesRollingRestarts(t *testing.T) {
-	bubble(t, 5, func(t *testing.T, fl *fleet) {
-		a, b := fl.locker("a"), fl.locker("b")
-		roll := func(after func()) {
-			for i, n := range fl.nodes {
-				n.Crash(false)
-				time.Sleep(5 * time.Second)
-				n.Restart()
-				time.Sleep(time.Minute)
-				after()
-				if text := fl.nodes[i].Do("GET", "redlock:once:job"); text == nil {
-					t.Errorf("node %d has not got the register back", i)
-				}
-			}
-		}
-		succeeds(t, a.Once(t.Context(), "job", func(context.Context, *Lock) error {
-			roll(func() {})
-			return nil
-		}))
-		roll(func() {
-			fails(t, b.Once(t.Context(), "job", mustNotRun(t)), ErrAlreadyRun)
-			settleNetwork()
-		})
-	})
-}
-
 // The register of a node that restarted empty does not count until the restart guard's period is over.
 func TestOnceAbstainingNodesDoNotCount(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
@@ -197,34 +168,4 @@ func TestOnceAbstainingNodesDoNotCount(t *testing.T) {
 			"after the guard period, from the one node with the entry")
 		fl.wantRegister("job", "1 done, 1 done, 1 done")
 	})
-}
-
-// A process that is killed at any moment leaves at most a run that counts.
-func TestOnceKilledAtAnyMoment(t *testing.T) {
-	for at := range 40 {
-		bubble(t, 3, func(t *testing.T, fl *fleet) {
-			l := fl.locker("a")
-			killed := time.AfterFunc(time.Duration(at)*200*time.Microsecond, func() { fl.crash("a", l) })
-			finished := 0
-			err := l.Once(t.Context(), "job", func(context.Context, *Lock) error {
-				time.Sleep(ms)
-				finished++
-				return nil
-			})
-			killed.Stop()
-			if err == nil && finished != 1 {
-				t.Errorf("killed after %d: success without a run", at)
-			}
-			err2 := fl.locker("b").Once(t.Context(), "job", func(context.Context, *Lock) error { finished++; return nil })
-			switch {
-			case err == nil && !errors.Is(err2, ErrAlreadyRun):
-				t.Errorf("killed after %d: the first had succeeded, the second got %v", at, err2)
-			case err2 != nil && !errors.Is(err2, ErrAlreadyRun):
-				t.Errorf("killed after %d: %v, then %v", at, err, err2)
-			case finished < 1 || finished > 2:
-				t.Errorf("killed after %d: finished %d times", at, finished)
-			}
-			synctest.Wait()
-		})
-	}
 }

@@ -3,13 +3,10 @@ package redlock
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strconv"
 	"testing"
-	"testing/synctest"
 	"time"
 
-	"github.com/quorumlock/redlock/internal/redisconn"
 	"github.com/quorumlock/redlock/internal/sim"
 )
 
@@ -82,21 +79,6 @@ func TestTwoRoundsTakeOneNodeTimeout(t *testing.T) {
 	})
 }
 
-// A request that is sent after a silent node has answered again must time out by its own deadline, not by the later one
-// at which the node's connection would have been given up.
-func TestTheWatchdogFollowsAnEarlierDeadline(t *testing.T) {
-	bubble(t, 1, func(t *testing.T, fl *fleet) {
-		l := fl.locker("a")
-		fl.nodes[0].Pause()
-		_, _ = l.TryLock(t.Context(), "job")
-		fl.nodes[0].Resume()
-		settleNetwork()
-		fl.nodes[0].Pause()
-		within(t, 250*ms, "TryLock", func() { _, _ = l.TryLock(t.Context(), "job") })
-		fl.nodes[0].Resume()
-	})
-}
-
 func TestReleasesReachANodeThatWasAway(t *testing.T) {
 	away := map[string][2]func(fl *fleet){
 		"cut": {
@@ -134,44 +116,4 @@ func TestReleasesReachANodeThatWasAway(t *testing.T) {
 			equals[any](t, fl.nodes[0].Do("EXISTS", "job"), int64(0), "the key is left")
 		})
 	}
-}
-
-func TestScriptFlush(t *testing.T) {
-	for _, lock := range some("Lock", "LockAll") {
-		bubble(t, 3, func(t *testing.T, fl *fleet) {
-			l := fl.locker("a")
-			for i := range 50 {
-				if i%3 == 0 {
-					fl.nodes.do("SCRIPT", "FLUSH")
-				}
-				k := must(lock(t.Context(), l))(t)
-				if i%3 == 1 {
-					fl.nodes[i%3].Do("SCRIPT", "FLUSH")
-				}
-				succeeds(t, k.Unlock())
-			}
-			fl.clean()
-		})
-	}
-}
-
-// A node that does not answer while a majority does has a bounded number of requests to answer.
-func TestTheRequestQueueIsBounded(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, fl *fleet) {
-		l := fl.locker("a", WithTTL(time.Minute))
-		const surplus = 100
-		burst(t, l, "before", maxAsking) // shows how long a turn takes
-		settleNetwork()
-		fl.net.Hold(link0("a", 0), sim.Both)
-		within(t, l.opts.nodeTimeout-1, "a burst", func() { // later, the node is silent, and is asked nothing
-			if failures, _ := burst(t, l, "", redisconn.MaxQueue+surplus); len(failures) > 0 {
-				t.Errorf("%d fail: %v", len(failures), failures[0])
-			}
-		})
-		fl.net.Release(link0("a", 0), sim.Both)
-		time.Sleep(time.Second)
-		synctest.Wait()
-		came := slices.DeleteFunc(fl.nodes[0].Keys(), func(key string) bool { return key[0] == 'b' || key[0] == 'r' })
-		between(t, len(came), redisconn.MaxQueue-surplus, redisconn.MaxQueue, "requests that came")
-	})
 }

@@ -212,11 +212,6 @@ func TestLabelsAreKeptAndGo(t *testing.T) {
 	})
 }
 
-func TestLabelsAreChecked(t *testing.T) {
-	_, err := New([]string{"redis://127.0.0.1:1"}, WithOwnerLabel("a\nb"))
-	failsSaying(t, err, ErrInvalid, "cannot be printed")
-}
-
 // What somebody else has written under a label's key, or as an owner, garbles no terminal and no log.
 func TestForeignLabelsAreHarmless(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {

@@ -146,58 +146,6 @@ func TestReadHoldsAndContexts(t *testing.T) {
 	})
 }
 
-// Readers overlap without a gap. A writer gets the lock when the readers ahead of it have unlocked.
-func TestReadersDoNotStarveAWriter(t *testing.T) {
-	bubble(t, 5, func(t *testing.T, fl *fleet) {
-		const hold = 100 * ms
-		ctx, stop := context.WithCancel(t.Context())
-		var readers sync.WaitGroup
-		for i := range 8 {
-			l := fl.locker(fmt.Sprint(i))
-			readers.Go(func() {
-				time.Sleep(time.Duration(i) * hold / 8)
-				turns(ctx, t, l, calls["RLock"], hold)
-			})
-		}
-		time.Sleep(time.Second)
-		w := fl.locker("writer", withBackoff(never))
-		for range 5 {
-			within(t, hold+30*ms, "the writer's turn", func() { unlock(t, must(w.Lock(t.Context(), "job"))(t)) })
-			time.Sleep(hold)
-		}
-		stop()
-		readers.Wait()
-		fl.clean()
-	})
-}
-
-// Writers queue without a gap. Readers get the lock after the writers ahead of them, all at once.
-func TestWritersDoNotStarveReaders(t *testing.T) {
-	bubble(t, 5, func(t *testing.T, fl *fleet) {
-		const hold, writers = 20 * ms, 4
-		ctx, stop := context.WithCancel(t.Context())
-		var all sync.WaitGroup
-		for i := range writers {
-			l := fl.locker(fmt.Sprint(i))
-			all.Go(func() { turns(ctx, t, l, calls["Lock"], hold) })
-		}
-		time.Sleep(time.Second)
-		var readers sync.WaitGroup
-		for i := range 6 {
-			l := fl.locker(fmt.Sprint("r", i), withBackoff(never))
-			readers.Go(func() {
-				k := must(l.RLock(t.Context(), "job"))(t)
-				time.Sleep(hold)
-				unlock(t, k)
-			})
-		}
-		within(t, (writers+2)*(hold+5*ms), "six readers", readers.Wait)
-		stop()
-		all.Wait()
-		fl.clean()
-	})
-}
-
 // Readers that wait behind a writer all get the lock as soon as it unlocks, even if they are in the same process. A
 // writer that came after them gets it when they have unlocked.
 func TestReadersGetTheirTurnTogether(t *testing.T) {
@@ -326,37 +274,6 @@ func TestAWriterKeepsReadersOutForLongerThanALease(t *testing.T) {
 			stop()
 			all.Wait()
 			fl.net.Calm()
-		})
-	}
-}
-
-// Readers and writers reach different nodes first, so their votes are split.
-func TestSplitVotesOfReadersAndWritersAreResolved(t *testing.T) {
-	for n := 2; n <= 5; n++ {
-		bubble(t, n, func(t *testing.T, fl *fleet) {
-			var all sync.WaitGroup
-			for i, client := range []string{"w0", "w1", "r0", "r1", "r2"} {
-				l := fl.locker(client)
-				for j := range n {
-					if (i+j)%2 == 0 {
-						fl.net.SetDelay(link0(client, j), sim.Both, sim.Delay{Min: 30 * ms, Max: 31 * ms})
-					}
-				}
-				acquire := l.RLock
-				if client[0] == 'w' {
-					acquire = l.Lock
-				}
-				all.Go(func() {
-					for range 10 {
-						k := must(acquire(t.Context(), "job"))(t)
-						time.Sleep(ms)
-						unlock(t, k)
-					}
-				})
-			}
-			within(t, 30*time.Second, "fifty holds", all.Wait)
-			time.Sleep(200 * ms)
-			fl.clean()
 		})
 	}
 }

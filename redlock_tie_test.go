@@ -93,36 +93,6 @@ func TestTheOldestBreaksTheTie(t *testing.T) {
 	}
 }
 
-// The winner's token is larger than those that the losers proposed, and the next holder's is larger still.
-func TestTokensGrowAcrossATie(t *testing.T) {
-	bubble(t, 5, func(t *testing.T, fl *fleet) {
-		lockers := fl.racers([][]int{{0, 1}, {2, 3}, {4}})
-		last := int64(0)
-		for range 20 {
-			var racers sync.WaitGroup
-			for _, l := range lockers {
-				racers.Go(func() {
-					k, err := l.TryLock(t.Context(), "job")
-					if err != nil {
-						return
-					}
-					if accepted := fl.knowing("job", k.Token()); k.Token() <= last || accepted < 3 {
-						t.Errorf("token %d after %d, known to %d nodes", k.Token(), last, accepted)
-					}
-					last = k.Token()
-					succeeds(t, k.Unlock())
-				})
-				time.Sleep(ms)
-			}
-			racers.Wait()
-			settleNetwork()
-		}
-		if last == 0 {
-			t.Error("nobody ever won")
-		}
-	})
-}
-
 // A caller that is refused asks no second time: neither where a holder has all nodes, nor where it has a bare majority
 // and began later.
 func TestARefusedCallerAsksOnce(t *testing.T) {

@@ -207,7 +207,7 @@ func TestLongHoldsOfSomeSlotsDelayNobody(t *testing.T) {
 					}
 				})
 			}
-			time.Sleep(sized(10*time.Second, 2*time.Second))
+			time.Sleep(sized(4*time.Second, 2*time.Second))
 			stop()
 			wg.Wait()
 			for _, k := range long {

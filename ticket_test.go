@@ -2,13 +2,9 @@ package redlock
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
-
-	"github.com/quorumlock/redlock/internal/sim"
 )
 
 func TestHandOver(t *testing.T) {
@@ -63,86 +59,6 @@ func TestAHandOverLeavesNoValue(t *testing.T) {
 			end(k)
 			time.Sleep(time.Second)
 			fl.clean()
-		})
-	}
-}
-
-// Of several calls of Adopt at once at most one succeeds. If the votes are split, none does, and the ticket can be used
-// again.
-func TestConcurrentAdoptionsHaveOneWinner(t *testing.T) {
-	bubble(t, 5, func(t *testing.T, fl *fleet) {
-		lockers := []*Locker{fl.locker("a"), fl.locker("b"), fl.locker("c")}
-		splits := 0
-		for range 200 {
-			text := must(must(lockers[0].Lock(t.Context(), "job"))(t).Ticket())(t)
-			var adopted []*Lock
-			for tries := 0; len(adopted) == 0; tries++ {
-				if tries > 100 {
-					t.Fatal("no call can adopt")
-				}
-				results := make(chan *Lock, len(lockers))
-				for _, l := range lockers {
-					go func() {
-						k, err := l.Adopt(t.Context(), text)
-						if err != nil && !errors.Is(err, ErrTaken) {
-							t.Errorf("got %v, want ErrTaken", err)
-						}
-						results <- k
-					}()
-				}
-				for range lockers {
-					if k := <-results; k != nil {
-						adopted = append(adopted, k)
-					}
-				}
-				if len(adopted) == 0 {
-					splits++
-				}
-				settleNetwork()
-			}
-			if len(adopted) != 1 {
-				t.Fatalf("%d calls adopted", len(adopted))
-			}
-			settleNetwork() // the undo of the other calls may take longer than this Unlock
-			succeeds(t, adopted[0].Unlock())
-			fl.settles("job", 0)
-		}
-		if splits == 0 {
-			t.Error("the votes were never split: this proves too little")
-		}
-	})
-}
-
-// The nodes hand the lock to a waiter. The waiter has a majority and makes a ticket before the message of one node
-// arrives. The vote of that node must not be given back: it is for the process that adopts the hold.
-func TestATicketKeepsVotesThatArriveLater(t *testing.T) {
-	for _, node := range []int{0, 4} {
-		bubble(t, 5, func(t *testing.T, fl *fleet) {
-			a, b := fl.locker("a"), fl.locker("b")
-			for range 20 {
-				k := must(a.Lock(t.Context(), "job"))(t)
-				tickets := make(chan string)
-				go func() {
-					k, err := b.Lock(t.Context(), "job")
-					succeeds(t, err)
-					text, _ := k.Ticket()
-					tickets <- text
-				}()
-				time.Sleep(time.Second)
-				fl.net.SetDelay(link0("b", node), sim.Down, sim.Delay{Min: 30 * ms, Max: 30 * ms})
-				_ = k.Unlock()
-				text := <-tickets
-				time.Sleep(200 * ms)
-				synctest.Wait()
-				fl.isHeld("job", 5)
-				fl.net.SetDelay(link0("b", node), sim.Down, sim.LAN)
-				_ = must(a.Adopt(t.Context(), text))(t).Unlock()
-				time.Sleep(2 * time.Second) // until the name no longer counts as contended
-			}
-			time.Sleep(b.opts.ttl)
-			b.listeners.mu.Lock()
-			defer b.listeners.mu.Unlock()
-			equals(t, len(b.listeners.of), 0, "owners whose holds have ended, and are kept in mind")
 		})
 	}
 }

@@ -89,44 +89,6 @@ func TestRefusedUndosLeaveNothing(t *testing.T) {
 	}
 }
 
-// Undos are kept at most until what they undo has expired, and their number is bounded.
-func TestPostponedUndosAreBounded(t *testing.T) {
-	const most = 1024 // redisconn's limit
-	bubble(t, 1, func(t *testing.T, fl *fleet) {
-		l := fl.locker("a", WithTTL(2*time.Second))
-		kept := l.nodes[0].conn.Backlog
-		fl.nodes[0].Fail("*", busy, -1)
-		for range most + 100 {
-			_, _ = l.TryLock(t.Context(), "job")
-		}
-		settleNetwork()
-		between(t, kept(), most/2, most, "kept")
-		time.Sleep(3 * time.Second)
-		equals(t, kept(), 0, "kept after the TTL")
-	})
-}
-
-// Close sends refused undos once more, and does not wait for a node that refuses them again.
-func TestCloseAndPostponedUndos(t *testing.T) {
-	for _, recovers := range []bool{true, false} {
-		bubble(t, 3, func(t *testing.T, fl *fleet) {
-			l := fl.locker("a")
-			k := must(l.Lock(t.Context(), "job"))(t)
-			settleNetwork()
-			fl.nodes[0].Fail("*", busy, -1)
-			_ = k.Unlock()
-			settleNetwork()
-			want := 1
-			if recovers {
-				fl.nodes[0].Recover()
-				want = 0
-			}
-			within(t, 50*ms, "Close", func() { _ = l.Close() })
-			equals(t, fl.holding("job"), want, "recovers %t: left on nodes", recovers)
-		})
-	}
-}
-
 // While a node is silent, what is kept for it does not grow with what the others do: the requests of its last node
 // timeout, and an undo for each.
 func TestWhatIsKeptForASilentNodeIsBounded(t *testing.T) {

@@ -197,24 +197,3 @@ func TestMaxWaitDoesNotConcernATry(t *testing.T) {
 		fails(t, errOf(l.Lock(t.Context(), "job")), ErrMaxWait, "Lock")
 	})
 }
-
-// It costs the uncontended path nothing.
-func TestMaxWaitCostsNothingUnlessSet(t *testing.T) {
-	for _, c := range []struct {
-		opts []Option
-		want bool // a context of its own
-	}{{nil, false}, {[]Option{WithMaxWait(time.Second)}, true}} {
-		bubble(t, 1, func(t *testing.T, fl *fleet) {
-			l := fl.locker("a", c.opts...)
-			ctx, want := t.Context(), acquisition{op: "lock", name: "job", waits: true}
-			got := false
-			_, err := l.call(ctx, want, nil, func(_ *Locker, inner context.Context, _ acquisition) (*hold, error) {
-				got = inner != ctx
-				return nil, ErrTaken
-			})
-			if got != c.want || !errors.Is(err, ErrTaken) {
-				t.Errorf("%v: got a context of its own %t, %v", c.opts, got, err)
-			}
-		})
-	}
-}

@@ -77,29 +77,6 @@ func TestDeadSubscriptionIsReplacedWhileWaiting(t *testing.T) {
 	})
 }
 
-// A healthy subscription is kept. It is pinged only while a caller waits.
-func TestHealthySubscriptionIsKept(t *testing.T) {
-	eitherWay(t, func(t *testing.T, fl *fleet) {
-		held := must(fl.locker("b").Lock(t.Context(), "job"))(t)
-		l := fl.locker("a")
-		settleNetwork()
-		n := fl.nodes[0]
-		heard, pinged := n.Calls("subscribe"), n.Calls("ping") // of the other client
-		waiting := async(func() *Lock { return must(l.Lock(t.Context(), "job"))(t) })
-		time.Sleep(10 * time.Second)
-		pings := n.Calls("ping")
-		if more := n.Calls("subscribe") - heard; more != 1 || pings-pinged < 8 || pings-pinged > 11 {
-			t.Errorf("%d subscriptions and %d pings in 10 s of waiting, want 1 and about 10", more, pings-pinged)
-		}
-		succeeds(t, held.Unlock())
-		<-waiting
-		settleNetwork()
-		pings = n.Calls("ping")
-		time.Sleep(10 * time.Second)
-		between(t, n.Calls("ping")-pings, 0, 1, "pings although no caller waits")
-	})
-}
-
 // A node that is needed for a majority cannot notify the oldest waiter, so it skips that waiter, which keeps its votes
 // on the other nodes. It must not block all other waiters.
 func TestWaiterThatOneNodeCannotNotifyBlocksNobody(t *testing.T) {

@@ -164,7 +164,7 @@ func TestOfNewcomersOneIsServedAtOnce(t *testing.T) {
 	for _, c := range []struct {
 		clients, runs int
 		late, most    time.Duration
-	}{{64, sized(6, 1), 0, 20 * ms}, {8, sized(80, 5), 50 * ms, 40 * ms}} {
+	}{{64, sized(3, 1), 0, 20 * ms}, {8, sized(30, 5), 50 * ms, 40 * ms}} {
 		for run := range c.runs {
 			bubble(t, 5, func(t *testing.T, fl *fleet) {
 				for _, n := range fl.nodes {

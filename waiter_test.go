@@ -63,35 +63,6 @@ func TestCancelledWaitLeavesNothing(t *testing.T) {
 	})
 }
 
-// The lock is handed over at the moment at which the waiter gives up.
-func TestHandOverToAWaiterThatGivesUp(t *testing.T) {
-	for name, lock := range some("Lock", "RLock") {
-		for offset := -2 * ms; offset <= 2*ms; offset += 100 * time.Microsecond {
-			bubble(t, 3, func(t *testing.T, fl *fleet) {
-				holder := must(fl.locker("holder").Lock(t.Context(), "job"))(t)
-				a, b := fl.locker("a"), fl.locker("b", withBackoff(never))
-				ctx := expiring(t, 100*ms+offset)
-				gave := async(func() *Lock {
-					k, err := lock(ctx, a)
-					if err != nil {
-						failsAll(t, err, context.DeadlineExceeded, ErrTaken)
-					}
-					return k
-				})
-				time.Sleep(10 * ms)
-				got := async(func() *Lock { return must(b.Lock(t.Context(), "job"))(t) })
-				time.Sleep(90 * ms)
-				succeeds(t, holder.Unlock())
-				if k := <-gave; k != nil {
-					succeeds(t, k.Unlock())
-				}
-				within(t, 300*ms, "the next hold", func() { succeeds(t, (<-got).Unlock()) })
-				fl.clean(name, offset.String())
-			})
-		}
-	}
-}
-
 // gaveUp returns an owner under which l has waited for the lock, and waits no longer.
 func gaveUp(l *Locker) string {
 	w := l.waits("job")
@@ -559,48 +530,6 @@ func TestNotifiedVotesKeepTheirAge(t *testing.T) {
 			if !errors.Is(err, errAskAgain) {
 				t.Errorf("call %d: got %v, %v, want errAskAgain", i, h, err)
 			}
-		}
-	})
-}
-
-// A wait ends while its request is on the way to nodes that have lost the script of enqueue but have that of release.
-// The request must not be sent again after the release.
-func TestRequestIsNotResentAfterItsUndo(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, fl *fleet) {
-		k := must(fl.locker("a").Lock(t.Context(), "job"))(t)
-		b := fl.locker("b", withBackoff(func(int) time.Duration { return 50 * time.Millisecond }))
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := async(func() error { return errOf(b.Lock(ctx, "job")) })
-		time.Sleep(time.Second)
-		fl.net.SetDelay(sim.Link{Client: "b"}, sim.Up, sim.Delay{Min: 200 * ms, Max: 200 * ms})
-		time.Sleep(300 * time.Millisecond) // from now on a request is always in flight
-		for _, n := range fl.nodes {
-			n.Do("SCRIPT", "FLUSH")
-			n.Do("SCRIPT", "LOAD", release.Script.Source)
-			n.Do("DEL", "job")
-		}
-		cancel()
-		fails(t, <-ended, context.Canceled, "wait cancelled")
-		time.Sleep(2 * time.Second)
-		fl.isHeld("job", 0, "after the wait has ended")
-		_ = k.Unlock()
-	})
-}
-
-// The nodes have just given the lock, but too few of them are known to have accepted the token.
-func TestATokenThatTooFewAcceptedIsRaised(t *testing.T) {
-	bubble(t, 3, func(t *testing.T, fl *fleet) {
-		l := fl.locker("a")
-		w := l.waits("job")
-		fl.nodes.do("SET", "job", w.owner, "PX", 10_000)
-		w.hold.tenure.asked = l.electorate.All
-		votes := waiting.Votes{Given: 0b111, Enough: true, Basis: waiting.Answered}
-		h, err := w.promote(t.Context(), &votes, l.opts.clock.now())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if known := fl.nodes[0].Do("ZSCORE", tokensName, "job"); known != strconv.FormatInt(h.token, 10) {
-			t.Errorf("held with token %d, but the nodes know %v", h.token, known)
 		}
 	})
 }

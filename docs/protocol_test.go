@@ -27,8 +27,8 @@ func protocolPage(t *testing.T) string {
 }
 
 var (
-	tableRow = regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\| (`[a-z_]+\\.lua`[^|]*) \\| ([0-9a-f]{40}) \\|$")
-	luaFile  = regexp.MustCompile("`([a-z_]+)\\.lua`")
+	tableRow = regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\| ([^|]*) \\| ([0-9a-f]{40}) \\|$")
+	luaFile  = regexp.MustCompile("`([a-z_]+)`")
 )
 
 func scriptRows(t *testing.T) map[string]scriptRow {
@@ -39,7 +39,7 @@ func scriptRows(t *testing.T) map[string]scriptRow {
 		for _, f := range luaFile.FindAllStringSubmatch(m[2], -1) {
 			row.files = append(row.files, f[1])
 		}
-		row.sha = m[3]
+		row.files, row.sha = append(row.files, m[1]), m[3]
 		rows[m[1]] = row
 	}
 	if len(rows) < 15 {

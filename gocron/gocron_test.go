@@ -15,6 +15,7 @@ import (
 	"github.com/quorumlock/redlock"
 	redlockgocron "github.com/quorumlock/redlock/gocron"
 	"github.com/quorumlock/redlock/internal/boottime"
+	"github.com/quorumlock/redlock/internal/cases"
 	"github.com/quorumlock/redlock/internal/sim"
 )
 
@@ -64,10 +65,7 @@ func (w *world) locker(machine string) *redlock.Locker {
 	for _, n := range w.nodes {
 		urls = append(urls, "redis://"+n.Addr())
 	}
-	l, err := redlock.New(urls, redlock.WithNodeConfig(redlock.NodeConfig{Dial: w.net.Dialer(machine)}))
-	if err != nil {
-		w.Fatal(err)
-	}
+	l := cases.Must(redlock.New(urls, redlock.WithNodeConfig(redlock.NodeConfig{Dial: w.net.Dialer(machine)})))(w)
 	w.Cleanup(func() { _ = l.Close() })
 	return l
 }
@@ -77,21 +75,15 @@ func (w *world) schedule(
 	machine string, every, late, length time.Duration, share gocron.SchedulerOption,
 ) gocron.Scheduler {
 	w.Helper()
-	s, err := gocron.NewScheduler(share)
-	if err != nil {
-		w.Fatal(err)
-	}
+	s := cases.Must(gocron.NewScheduler(share))(w)
 	job := func() {
 		w.mu.Lock()
 		w.runs = append(w.runs, ran{machine, time.Since(w.begun)})
 		w.mu.Unlock()
 		time.Sleep(length)
 	}
-	_, err = s.NewJob(gocron.DurationJob(every), gocron.NewTask(job), gocron.WithName("report"),
-		gocron.WithStartAt(gocron.WithStartDateTime(w.begun.Add(every+late))))
-	if err != nil {
-		w.Fatal(err)
-	}
+	cases.Must(s.NewJob(gocron.DurationJob(every), gocron.NewTask(job), gocron.WithName("report"),
+		gocron.WithStartAt(gocron.WithStartDateTime(w.begun.Add(every+late)))))(w)
 	s.Start()
 	return s
 }
@@ -99,9 +91,7 @@ func (w *world) schedule(
 func (w *world) shutdown(all ...gocron.Scheduler) {
 	w.Helper()
 	for _, s := range all {
-		if err := s.Shutdown(); err != nil {
-			w.Error(err)
-		}
+		cases.NoError(w, s.Shutdown())
 	}
 }
 
@@ -142,47 +132,20 @@ func TestAJobIsRunOnceATick(t *testing.T) {
 	}
 }
 
-// When a machine goes, the other runs the job.
-func TestAJobOutlivesAMachine(t *testing.T) {
-	const every = 10 * time.Second
-	bubble(t, func(w *world) {
-		a := w.schedule("a", every, 0, 0, gocron.WithDistributedLocker(redlockgocron.NewLocker(w.locker("a"), time.Second)))
-		b := w.schedule("b", every, time.Millisecond, 0,
-			gocron.WithDistributedLocker(redlockgocron.NewLocker(w.locker("b"), time.Second)))
-		time.Sleep(3*every + every/2)
-		w.shutdown(a)
-		time.Sleep(3 * every)
-		w.shutdown(b)
-		if ticks, machines := w.ticks(every); !slices.Equal(ticks, []int{1, 2, 3, 4, 5, 6}) || machines["b"] < 3 {
-			w.Errorf("run in the ticks %v by %v", ticks, machines)
-		}
-	})
-}
-
 // The lock is not let go of before others that are late have come, and then it is.
 func TestALockOutlivesAShortRun(t *testing.T) {
 	bubble(t, func(w *world) {
 		a, b := redlockgocron.NewLocker(w.locker("a"), time.Second), redlockgocron.NewLocker(w.locker("b"), time.Second)
-		run, err := a.Lock(w.Context(), "report")
-		if err != nil {
-			w.Fatal(err)
-		}
-		if err := run.Unlock(w.Context()); err != nil {
-			w.Error(err)
-		}
+		run := cases.Must(a.Lock(w.Context(), "report"))(w)
+		cases.NoError(w, run.Unlock(w.Context()))
 		time.Sleep(990 * time.Millisecond)
 		if _, err := b.Lock(w.Context(), "report"); !errors.Is(err, redlock.ErrTaken) {
 			w.Errorf("within the splay: got %v, want ErrTaken", err)
 		}
 		time.Sleep(20 * time.Millisecond)
-		second, err := b.Lock(w.Context(), "report")
-		if err != nil {
-			w.Fatalf("after the splay: %v", err)
-		}
-		time.Sleep(2 * time.Second) // longer than the splay: let go of at once
-		if err := second.Unlock(w.Context()); err != nil {
-			w.Error(err)
-		}
+		second := cases.Must(b.Lock(w.Context(), "report"))(w) // after the splay
+		time.Sleep(2 * time.Second)                            // longer than the splay: let go of at once
+		cases.NoError(w, second.Unlock(w.Context()))
 		if _, err := a.Lock(w.Context(), "report"); err != nil {
 			w.Errorf("after a long run: %v", err)
 		}
@@ -193,16 +156,10 @@ func TestALockOutlivesAShortRun(t *testing.T) {
 func TestAJobMayLockItsOwnName(t *testing.T) {
 	bubble(t, func(w *world) {
 		l := w.locker("a")
-		if _, err := redlockgocron.NewLocker(l, time.Second).Lock(w.Context(), "report"); err != nil {
-			w.Fatal(err)
-		}
-		if err := redlockgocron.NewElector(l, "leader").IsLeader(w.Context()); err != nil {
-			w.Fatal(err)
-		}
+		cases.Must(redlockgocron.NewLocker(l, time.Second).Lock(w.Context(), "report"))(w)
+		cases.NoError(w, redlockgocron.NewElector(l, "leader").IsLeader(w.Context()))
 		for _, name := range []string{"report", "leader"} {
-			if _, err := l.TryLock(w.Context(), name); err != nil {
-				w.Error(err)
-			}
+			cases.Must(l.TryLock(w.Context(), name))(w)
 		}
 	})
 }
@@ -236,9 +193,7 @@ func TestOneLeader(t *testing.T) {
 			w.Errorf("after the loss: %v in the ticks %v", machines, ticks)
 		}
 		w.shutdown(sa, sb)
-		if err := b.Close(w.Context()); err != nil {
-			w.Error(err)
-		}
+		cases.NoError(w, b.Close(w.Context()))
 		if err := b.IsLeader(w.Context()); !errors.Is(err, redlock.ErrClosed) {
 			w.Errorf("after Close: got %v, want ErrClosed", err)
 		}

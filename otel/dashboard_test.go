@@ -31,9 +31,7 @@ func readBoard(t *testing.T, file string) board {
 	t.Helper()
 	text := cases.Must(os.ReadFile(file))(t)
 	var b board
-	if err := json.Unmarshal(text, &b); err != nil {
-		t.Fatal(err)
-	}
+	cases.NoError(t, json.Unmarshal(text, &b))
 	return b
 }
 

@@ -44,14 +44,10 @@ func exported(t *testing.T) map[string][]string {
 		t.Fatal(err)
 	}
 	defer locker.Close()
-	if err := locker.Once(t.Context(), "job", func(context.Context, *redlock.Lock) error { return nil }); err != nil {
-		t.Fatal(err)
-	}
+	cases.NoError(t, locker.Once(t.Context(), "job", func(context.Context, *redlock.Lock) error { return nil }))
 	lost := cases.Must(locker.Lock(t.Context(), "lost"))(t)
 	// Waits for all nodes, behind the acquisition: else what is emptied may get the lock afterwards, and need no repair.
-	if _, err := locker.Inspect(t.Context(), "lost"); err != nil {
-		t.Fatal(err)
-	}
+	cases.Must(locker.Inspect(t.Context(), "lost"))(t)
 	masters.Empty(0)
 	select {
 	case <-repaired:

@@ -20,6 +20,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
 	"github.com/quorumlock/redlock"
+	"github.com/quorumlock/redlock/internal/cases"
 	redlockotel "github.com/quorumlock/redlock/otel"
 	"github.com/quorumlock/redlock/redlocktest"
 )
@@ -62,30 +63,15 @@ func (r *recorded) life(t *testing.T) {
 	t.Helper()
 	ctx, span := r.tracers.Tracer("test").Start(t.Context(), "caller")
 	defer span.End()
-	lock, err := r.Lock(ctx, "stock:4711")
-	if err != nil {
-		t.Fatal(err)
-	}
+	lock := cases.Must(r.Lock(ctx, "stock:4711"))(t)
 	if _, err := r.TryLock(ctx, "stock:4711"); !errors.Is(err, redlock.ErrTaken) {
 		t.Fatalf("got %v, want ErrTaken", err)
 	}
-	if err := lock.Extend(ctx); err != nil {
-		t.Fatal(err)
-	}
-	if err := lock.Unlock(); err != nil {
-		t.Fatal(err)
-	}
-	permit, err := r.Semaphore("pool:a", 2).Acquire(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := permit.Unlock(); err != nil {
-		t.Fatal(err)
-	}
-	lost, err := r.Lock(ctx, "job")
-	if err != nil {
-		t.Fatal(err)
-	}
+	cases.NoError(t, lock.Extend(ctx))
+	cases.NoError(t, lock.Unlock())
+	permit := cases.Must(r.Semaphore("pool:a", 2).Acquire(ctx))(t)
+	cases.NoError(t, permit.Unlock())
+	lost := cases.Must(r.Lock(ctx, "job"))(t)
 	r.masters.Kill(0, 1)
 	<-lost.Done()
 	r.Close()
@@ -95,9 +81,7 @@ func (r *recorded) life(t *testing.T) {
 func (r *recorded) series(t *testing.T) map[string]float64 {
 	t.Helper()
 	var all metricdata.ResourceMetrics
-	if err := r.metrics.Collect(context.Background(), &all); err != nil {
-		t.Fatal(err)
-	}
+	cases.NoError(t, r.metrics.Collect(context.Background(), &all))
 	found := map[string]float64{}
 	for _, scope := range all.ScopeMetrics {
 		for _, m := range scope.Metrics {
@@ -188,9 +172,7 @@ func TestMetrics(t *testing.T) {
 // Who waits is counted while it waits.
 func TestWaiting(t *testing.T) {
 	r := record(t, redlockotel.WithGroups(func(string) string { return "jobs" }))
-	if _, err := r.Lock(t.Context(), "job"); err != nil {
-		t.Fatal(err)
-	}
+	cases.Must(r.Lock(t.Context(), "job"))(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	var waiting sync.WaitGroup
 	for range 3 {
@@ -314,16 +296,11 @@ func TestAttributesAreUTF8(t *testing.T) {
 	const name = "job\xff\xc0"
 	r := record(t, redlockotel.WithGroups(func(name string) string { return name }))
 	ctx := t.Context()
-	lock, err := r.Lock(ctx, name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	lock := cases.Must(r.Lock(ctx, name))(t)
 	if _, err := r.TryLock(ctx, name); !errors.Is(err, redlock.ErrTaken) {
 		t.Fatalf("got %v, want ErrTaken", err)
 	}
-	if err := lock.Unlock(); err != nil {
-		t.Fatal(err)
-	}
+	cases.NoError(t, lock.Unlock())
 	r.Close()
 	for series := range r.series(t) {
 		if !utf8.ValidString(series) {

@@ -40,19 +40,6 @@ func do(t *testing.T, conn redis.Conn, cmd string, args ...any) any {
 	return reply
 }
 
-func TestNodesAreIndependent(t *testing.T) {
-	c := redlocktest.New(t, 3)
-	do(t, dial(t, c, 0), "SET", "k", "v")
-	for i, want := range []int{1, 0, 0} {
-		if got, _ := redis.Int(do(t, dial(t, c, i), "EXISTS", "k"), nil); got != want {
-			t.Errorf("EXISTS on node %d: got %d, want %d", i, got, want)
-		}
-	}
-	if got := c.Len(); got != 3 {
-		t.Errorf("Len: got %d, want 3", got)
-	}
-}
-
 func TestTTLRunsInRealTime(t *testing.T) {
 	c := redlocktest.New(t, 1)
 	conn := dial(t, c, 0)

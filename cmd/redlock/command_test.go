@@ -286,15 +286,6 @@ func TestWhatCannotBeEndedIsSaid(t *testing.T) {
 65.5s still running 1m0s after KILL: process 7 (h) of user root: operation not permitted
 125.5s still running 2m0s after KILL: process 7 (h) of user root: operation not permitted
 `, "1.0s terminate, 3.0s HUP, 5.5s kill"},
-		"one of two": {[]remnant{ours, root}, `
-1.0s lock name cannot be renewed: ending the command before the lock is lost
-1.0s cannot end process 7 (h) of user root: operation not permitted; waiting until that has ended
-3.0s HUP cannot be passed on: process 7 (h) of user root: operation not permitted
-5.5s the command has not ended: killing it
-5.5s cannot end process 7 (h) of user root: operation not permitted; waiting until that has ended
-65.5s still running 1m0s after KILL: process 8 (dd), process 7 (h) of user root: operation not permitted
-125.5s still running 2m0s after KILL: process 8 (dd), process 7 (h) of user root: operation not permitted
-`, "1.0s terminate, 3.0s HUP, 5.5s kill"},
 		"it does not end": {[]remnant{ours}, `
 1.0s lock name cannot be renewed: ending the command before the lock is lost
 5.5s the command has not ended: killing it

@@ -9,26 +9,9 @@ import (
 	"github.com/alicebob/miniredis/v2/server"
 	"github.com/gomodule/redigo/redis"
 
-	"github.com/quorumlock/redlock"
 	"github.com/quorumlock/redlock/internal/cases"
 	"github.com/quorumlock/redlock/redlocktest"
 )
-
-func TestParseNodes(t *testing.T) {
-	for text, want := range map[string][]string{
-		"":                                  {},
-		" , \n":                             {},
-		"redis://a,redis://b":               {"redis://a", "redis://b"},
-		"redis://a redis://b\tredis://c\n":  {"redis://a", "redis://b", "redis://c"},
-		"redis://a, rediss://u:p@b:6380/2,": {"redis://a", "rediss://u:p@b:6380/2"},
-		"a,b:6380":                          {"a", "b:6380"},
-		"unix:///run/redis.sock":            {"unix:///run/redis.sock"},
-	} {
-		if got := redlock.ParseNodes(text); !slices.Equal(got, want) {
-			t.Errorf("ParseNodes(%q): got %q, want %q", text, got, want)
-		}
-	}
-}
 
 // A node that may evict locks is used when that is allowed, and doctor goes on telling of it.
 func TestAllowEviction(t *testing.T) {

@@ -174,26 +174,6 @@ func TestNoQuorum(t *testing.T) {
 	free(t, c, "name")
 }
 
-func TestRunWaitsForQuorum(t *testing.T) {
-	c := redlocktest.New(t, 5)
-	c.Kill(0, 1, 2)
-	s := begin(t, c, "run", "--no-restart-guard", "name", "echo", "held")
-	cases.NoError(t, c.Revive(0, 1, 2))
-	s.expect("held")
-	if got := s.code(); got != 0 {
-		t.Errorf("got %d, want 0", got)
-	}
-}
-
-func TestRunRenews(t *testing.T) {
-	t.Parallel()
-	c := redlocktest.New(t, 5)
-	s := begin(t, c, "run", "--ttl", "5s", "name", "sleep", "15")
-	if got := s.code(); got != 0 {
-		t.Errorf("a command three times as long as the TTL: got %d, %q, want 0", got, s.stderr.String())
-	}
-}
-
 func TestRunEndsTheCommandWhenTheLockIsLost(t *testing.T) {
 	const loop = `; echo ready; while :; do sleep 0.02; done`
 	lostUnder(t, "run", map[string]lostCommand{

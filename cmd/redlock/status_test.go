@@ -111,9 +111,7 @@ func TestStatusInWords(t *testing.T) {
 		},
 	} {
 		var out bytes.Buffer
-		if err := printStatus(terminal.NewPrinter(&out), c.of, nil); err != nil {
-			t.Fatal(err)
-		}
+		cases.NoError(t, printStatus(terminal.NewPrinter(&out), c.of, nil))
 		if got, _, _ := strings.Cut(out.String(), "\nNODE"); got != c.want {
 			t.Errorf("got\n%swant\n%s", got, c.want)
 		}

@@ -315,16 +315,6 @@ func text(err error) string {
 	return err.Error()
 }
 
-// Another incarnation is an error over the same connection, and is probed over a new one.
-func TestLearningAgain(t *testing.T) {
-	n, g := met(t)
-	n.info["run_id"], n.info["master_replid"] = other("s"), other("b")
-	fails(t, g, n, FullProbe, ErrChanged)
-	abstains(t, g, "") // what is void is not believed
-	probe(t, g, n, FirstProbe)
-	abstains(t, g, reasonRestart)
-}
-
 // A node that takes another replication id, as a master does when its first replica comes, is the node that it was,
 // over the same connections. Clients that meet it then, and those that know it, date it alike.
 func TestAFirstReplicaChangesNothing(t *testing.T) {

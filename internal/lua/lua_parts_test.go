@@ -18,7 +18,7 @@ import (
 var given = strings.Fields("ARGV KEYS ipairs math pairs pcall redis string table tonumber tostring type unpack")
 
 var (
-	scripts = regexp.MustCompile("(?m)^\\| `[a-z_]+` \\| ((?:`[a-z_]+\\.lua` ?)+)")
+	scripts = regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\| ([^|]*) \\| [0-9a-f]{40} \\|$")
 	head    = regexp.MustCompile(`(?m)^-- ([a-z_]+): `) // by this the simulation recognizes a script
 	follows = regexp.MustCompile(`(?m)^-- Follows (.*\n(?:-- .*\n)*)`)
 	part    = regexp.MustCompile(`(\w+) \(([^)]+)\)`)
@@ -33,7 +33,10 @@ func TestHeadsSayWhatTheyFollow(t *testing.T) {
 		t.Fatalf("only %d scripts are read from protocol.md: has the table changed?", len(all))
 	}
 	for _, script := range all {
-		files := strings.Fields(strings.ReplaceAll(script[1], "`", ""))
+		var files []string
+		for name := range strings.FieldsSeq(strings.NewReplacer("`", "", "–", "").Replace(script[2] + " " + script[1])) {
+			files = append(files, name+".lua")
+		}
 		for i, name := range files {
 			is := head.FindStringSubmatch(text(t, name))
 			if last := i == len(files)-1; last != (is != nil) || last && is[1]+".lua" != name {

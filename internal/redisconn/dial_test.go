@@ -97,7 +97,6 @@ func TestConnectingFails(t *testing.T) {
 		is   error // nil: any
 		want string
 	}{
-		{"refused", "fake", func(f *fake, _ *Config) { f.refuse(true) }, errRefused, `(explained ""): connection refused`},
 		{"dial takes too long", "fake", func(_ *fake, c *Config) { c.Dial = nobody }, ErrTimeout, ""},
 		{"AUTH refused", ":p@fake", answersAll("AUTH", "-WRONGPASS no\r\n"), nil, `(explained ""): WRONGPASS no`},
 		{
@@ -105,10 +104,7 @@ func TestConnectingFails(t *testing.T) {
 			answersAll("AUTH", "-ERR unknown command 'AUTH', with args beginning with: 'hunter2' \r\n"),
 			nil, "ERR unknown command 'AUTH'",
 		},
-		{"AUTH takes too long", ":p@fake", answersAll("AUTH", silence), ErrTimeout, ""},
-		{"SELECT refused", "fake/5", answersAll("SELECT", "-ERR no\r\n"), nil, `(explained ""): ERR no`},
 		{"unfit", "fake", func(_ *fake, c *Config) { c.Handshake = func(Do) error { return unfit } }, unfit, ""},
-		{"first command takes too long", "fake", answersAll("ECHO", silence), ErrTimeout, ""},
 		{"hung up on", "fake", answersAll("ECHO", hangUp), io.EOF, "wants TLS (rediss://)"},
 		// It says why in place of the first reply.
 		{"hung up on as one too many", "fake", func(f *fake, c *Config) {

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -44,35 +42,6 @@ func TestABatchIsOneWriteAndOneCallOfEachScript(t *testing.T) {
 			} else {
 				r.wants("as usual")
 			}
-		}
-	})
-}
-
-// The server gets requests about one key in the order in which they were sent, whatever else is in the batch.
-func TestTheServerGetsWhatIsAboutAKeyInOrder(t *testing.T) {
-	online(t, func(t *testing.T, f *fake, c *client) {
-		stuck(f, c)
-		sent, keysOf := map[string][]string{}, map[string][]string{}
-		for i, k := range []*Command{first, second, undo, first, another, undo, second, third, third, spare, first, undo} {
-			keys := strings.Fields([]string{"a", "b", "a b", "b", "a", "c a", "c"}[i%7])
-			number := fmt.Sprint("#", c.send(k, keys...).Node)
-			keysOf[number] = keys
-			for _, key := range keys {
-				sent[key] = append(sent[key], number)
-			}
-		}
-		f.resume()
-		synctest.Wait()
-		got := map[string][]string{}
-		for _, command := range f.received() {
-			for word := range strings.FieldsSeq(command) {
-				for _, key := range keysOf[word] {
-					got[key] = append(got[key], word)
-				}
-			}
-		}
-		if !maps.EqualFunc(got, sent, slices.Equal) {
-			t.Errorf("got  %v\nwant %v", got, sent)
 		}
 	})
 }

@@ -135,16 +135,3 @@ func TestAReplicaIsGivenUp(t *testing.T) {
 		f.wantsAttempts(t, 2)
 	})
 }
-
-// A script's reply that does not fit the number of keys is an error.
-func TestAReplyThatIsNoneIsAnError(t *testing.T) {
-	online(t, func(_ *testing.T, f *fake, c *client) {
-		for reply, want := range map[string]string{
-			":2\r\n": "unexpected reply 2", "+OK\r\n": "unexpected reply OK", "$-1\r\n": "unexpected reply <nil>",
-			"*2\r\n:1\r\n:1\r\n": "unexpected reply [1 1]", "*1\r\n$2\r\nok\r\n": "[ok]", ":1\r\n": "as usual",
-		} {
-			f.answer("EVALSHA", reply)
-			c.send(first, "a").wants(want)
-		}
-	})
-}

@@ -3,10 +3,8 @@ package redisconn
 import (
 	"context"
 	"crypto/tls"
-	"encoding/binary"
 	"errors"
 	"net"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -306,38 +304,4 @@ func TestANameIsResolvedAsTheClientStops(t *testing.T) {
 			t.Fatalf("got %v, %v", at, err)
 		}
 	}
-}
-
-// The resolver of package net, whose servers take longer than a connection may.
-func TestASlowNameServer(t *testing.T) {
-	server := cases.Must(net.ListenPacket("udp", "127.0.0.1:0"))(t)
-	defer server.Close()
-	go func() {
-		for query := make([]byte, 512); ; {
-			n, from, err := server.ReadFrom(query)
-			if err != nil {
-				return
-			}
-			question := slices.Index(query[12:n], 0) + 17 // its end, behind type and class
-			answer := append(slices.Clone(query[:2]), 0x81, 0x80, 0, 1, 0, 0, 0, 0, 0, 0)
-			answer = append(answer, query[12:question]...)
-			if binary.BigEndian.Uint16(query[question-4:]) == 1 { // A
-				answer[7] = 1
-				answer = append(answer, 0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 0, 0, 4, 127, 0, 0, 1)
-			}
-			time.AfterFunc(300*ms, func() { _, _ = server.WriteTo(answer, from) })
-		}
-	}()
-	f := newFake()
-	_, port, _ := net.SplitHostPort(f.listen(t, nil))
-	config := f.config()
-	config.Dial, config.ConnectTimeout = nil, 100*ms
-	conn := cases.Must(New("redis://late.redlock.test:"+port, config))(t)
-	resolver := &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return usual.reach(ctx, "udp", server.LocalAddr().String())
-	}}
-	conn.dialer.network = &network{resolver.LookupHost, usual.reach}
-	conn.Start()
-	defer conn.Close()
-	cases.Eventually(t, "a connection", func() bool { up, _ := conn.State(); return up })
 }

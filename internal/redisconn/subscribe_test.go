@@ -304,17 +304,6 @@ func TestMessagesComeOverTheMainConnection(t *testing.T) {
 	})
 }
 
-// SUBSCRIBE goes ahead of what is sent after Subscribe.
-func TestSubscribeGoesAhead(t *testing.T) {
-	online3(t, func(t *testing.T, f *fake, c *client) {
-		ended := c.Subscribe(t.Context(), &Subscription{Channel: "wake"})
-		c.send(native)
-		f.wants(t, "SUBSCRIBE wake", "PING", "ECHO #0")
-		c.Close()
-		t.Cleanup(ended)
-	})
-}
-
 // The subscription follows when the server, or the proxy in front of it, speaks another protocol from the next
 // connection on.
 func TestASubscriptionFollowsTheProtocol(t *testing.T) {

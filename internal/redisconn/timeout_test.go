@@ -74,26 +74,6 @@ func TestWhatIsSentAgainMayTimeOut(t *testing.T) {
 	})
 }
 
-// A server that stays unresponsive gets a new connection: over the old one, TCP would repeat lost segments at ever
-// longer intervals.
-func TestASilentServerGetsANewConnection(t *testing.T) {
-	online(t, func(t *testing.T, f *fake, c *client) {
-		f.answerAll("EVALSHA", silence)
-		c.send(first, "a")
-		u := c.send(undo, "b")
-		time.Sleep(250*ms + time.Second - 1)
-		f.wantsAttempts(t, 1)
-		f.received()
-		f.recover()
-		time.Sleep(100 * ms)
-		f.wantsAttempts(t, 2)
-		f.wants(t, "EVALSHA undo 1 b #1")
-		if u.fails(ErrTimeout); !u.isDone() {
-			t.Error("the undo is not done with")
-		}
-	})
-}
-
 // What a server that is frozen for long is said to do, at each stage: it does not answer, and it is not the address or
 // the network that is to blame.
 func TestTheReasonForASilentServer(t *testing.T) {
@@ -132,18 +112,6 @@ func TestTheReasonForASilentServer(t *testing.T) {
 		f.recover()
 		time.Sleep(10 * time.Second) // the longest pause, and the attempt
 		c.is(up, nil)
-	})
-}
-
-// A server that never accepted a connection is not said to be silent: its address may be wrong.
-func TestTheReasonForAServerThatIsNotThere(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		_, c := connect(t, func(_ *fake, config *Config) { config.Dial = nobody })
-		time.Sleep(5 * time.Second)
-		if _, err := c.State(); !errors.Is(err, ErrTimeout) || errors.As(err, new(SilentError)) ||
-			err.Error() != "not connected: no connection from NodeConfig.Dial within 1 s" {
-			t.Errorf("got %v", err)
-		}
 	})
 }
 
