@@ -52,9 +52,9 @@ func Judge(holds []Hold, exclusive bool) Verdict {
 
 // String is one line, and one for each of the first things that should not be.
 func (v Verdict) String() string {
-	s := fmt.Sprintf("%d holds of %d names: %d are not in order, or overlap", v.Holds, v.Names, len(v.Broken))
+	lines := []string{fmt.Sprintf("%d holds of %d names: %d not in order, or overlap", v.Holds, v.Names, len(v.Broken))}
 	for _, b := range v.Broken[:min(10, len(v.Broken))] {
-		s += "\n  " + strings.ReplaceAll(b.String(), "\n\t", "; ")
+		lines = append(lines, strings.ReplaceAll(b.String(), "\n\t", "; "))
 	}
-	return s
+	return strings.Join(lines, "\n  ")
 }

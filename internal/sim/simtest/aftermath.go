@@ -79,6 +79,7 @@ func (w *world) trials() {
 	w.late()
 	w.contest()
 	w.races()
+	w.endsJobs()
 	w.met()
 	w.broken()
 	w.expire(w.clients[0])

@@ -445,3 +445,28 @@ func (w *worker) work(ctx context.Context, call *jobCall, lock held, hold *sim.H
 	}
 	return nil
 }
+
+// endsJobs has the clients, one after the other, carry out two jobs on nodes that are in order: the one is done once,
+// and the other, which fails, is tried as often as it may be.
+func (w *world) endsJobs() {
+	if !w.scenario.Jobs && w.scenario.Habits.Part[Once] == 0 {
+		return
+	}
+	for name, of := range map[string]struct{ run, over error }{
+		"to be done": {nil, redlock.ErrAlreadyRun}, "to be tried": {errWork, redlock.ErrRunsExhausted},
+	} {
+		for i := range jobRuns + 1 {
+			want := of.over
+			if i == 0 || of.run != nil && i < jobRuns {
+				want = of.run
+			}
+			err := w.clients[i%len(w.clients)].locker.Load().TryOnce(context.Background(), name,
+				func(context.Context, *redlock.Lock) error { return of.run },
+				redlock.WithMaxRuns(jobRuns), redlock.WithDoneTTL(w.scenario.DoneTTL))
+			if !errors.Is(err, want) {
+				w.blame("progress", "call %d of the job %s, all is in order: got %v, want %v", i+1, name, err, want)
+			}
+			w.quiet()
+		}
+	}
+}
