@@ -114,7 +114,7 @@ budgets: ## counts that may not grow, judged and printed as a table: what, today
 		sed -E '/^(=== |--- PASS|PASS|ok )/d; s/^ +[a-z_]+\.go:[0-9]+: //'
 
 bounds: masters ## bounds on the real clock, printed and judged: on a machine that has nothing else to do
-	set -o pipefail; REDLOCK_BOUNDS=1 $(GO) test -C integration -count=1 -p=1 -v -timeout 60m ./election ./guard ./holding ./lock ./migration ./tokens | grep -v '^=== '
+	set -o pipefail; REDLOCK_BOUNDS=1 $(GO) test -C integration -count=1 -p=1 -v -timeout 60m ./guard ./holding ./lock ./tokens | grep -v '^=== '
 	REDLOCK_BOUNDS=1 $(GO) test ./internal/sim/simtest -run 'TestReplay$$' -count=1 -v
 
 versions: masters ## integration against several Redis and Valkey versions, from Debian
@@ -174,13 +174,13 @@ PROOF_SEEDS ?= 13000
 verify: ## the long forms of what make test does briefly: three hours
 	$(MAKE) bounds
 	$(MAKE) simulate SEEDS=$(PROOF_SEEDS)
-	$(GO) test ./internal/sim/simtest -run 'Semaphores|Jobs|JobOfTheHour' -seeds 300 -hours 72 -v -timeout 1h
+	$(GO) test ./internal/sim/simtest -run 'Semaphores|Jobs' -seeds 300 -v -timeout 1h
 	$(GO) test ./internal/sim/simtest -run 'ChangeOfNodes' -seeds 700 -v -timeout 1h
 	$(GO) test ./internal/sim/simtest -run 'Byzantine' -seeds 4000 -v -timeout 1h
 	GOGC=400 $(GO) test ./internal/sim/simtest -run 'Crowd' -crowds 3000 -v -timeout 3h
 	$(MAKE) mutants record models fuzz history versions
 	$(MAKE) history HISTORY_MINUTES=2 HISTORY_FLAGS='-guard 0'
-	REDLOCK_LONG=1 $(GO) test -C integration -count=1 -p 1 -v -timeout 60m ./election ./holding ./migration ./mixed ./tokens
+	REDLOCK_LONG=1 $(GO) test -C integration -count=1 -p 1 -v -timeout 60m ./holding ./mixed ./tokens
 	REDLOCK_PROVIDER=containers REDLOCK_REDIS_IMAGE=host $(MAKE) integration INTEGRATION_FLAGS=
 
 record: masters ## each defect of docs/track-record.md, on the commit before its mend and on that
