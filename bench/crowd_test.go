@@ -24,10 +24,7 @@ func TestACrowdIsMeasured(t *testing.T) {
 		idle: 200 * time.Millisecond, load: 200 * time.Millisecond, deadline: time.Minute, rate: 100,
 		patience: 5 * time.Second,
 	}}
-	one, err := b.run(sc[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	one := cases.Must(b.run(sc[0]))(t)
 	shown := map[string]map[string]float64{}
 	for _, r := range one.Rows {
 		if len(r.samples) != 1 || r.n != 2 {

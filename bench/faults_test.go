@@ -29,10 +29,7 @@ func TestTheProgramTellsVersionsAndRunsAFault(t *testing.T) {
 	}
 
 	// It has no time in it that could be too short.
-	out, err := exec.Command(program, "-faults", "^bsm-owner-prefix$").CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	out := cases.Must(exec.Command(program, "-faults", "^bsm-owner-prefix$").CombinedOutput())(t)
 	if _, err := chooseFaults("^nothing$"); err == nil {
 		t.Error("an unknown fault: got no error")
 	}

@@ -17,10 +17,7 @@ func TestNoUpdateIsLostWhereTheStoreChecksTokens(t *testing.T) {
 	sc := cases.Must(choose("lost-updates", "redlock,SET NX"))(t)[0]
 	sc.longer, sc.rounds = 1, 1
 	b := &bench{editTTL: 300 * time.Millisecond, length: 3 * time.Second}
-	one, err := b.run(sc)
-	if err != nil {
-		t.Fatal(err)
-	}
+	one := cases.Must(b.run(sc))(t)
 	cases.Equals(t, len(one.Rows), 3, "contestants")
 	for _, r := range one.Rows {
 		t.Log(r.lock, r.figures)
