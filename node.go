@@ -272,7 +272,7 @@ func (n *node) report() {
 // probeEvery is the mean interval between two probes of a node; it varies at random between half and 1.5 times that.
 const probeEvery = 10 * time.Second
 
-// longestPause is the longest between two probes, but for some milliseconds.
+// longestPause is the longest between two probes, but for a tenth of a second.
 const longestPause = 3 * probeEvery / 2
 
 // idleTrim is every how many checks an idle client has the node trim its tokens, beginning with the first.

@@ -113,7 +113,7 @@ func TestTokensThatAreAheadHaveAWayOut(t *testing.T) {
 			}
 			fl.nodes[i].Do(remedy...)
 		}
-		time.Sleep(15 * time.Second) // the next probe
+		time.Sleep(longestPause + time.Second) // the next probe
 		last := before.Token()
 		for _, l := range []*Locker{l, worked, fl.locker("new")} {
 			k := must(l.TryLock(t.Context(), "job"))(t)
