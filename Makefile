@@ -31,7 +31,7 @@ INTEGRATION ?= ./...
 
 .PHONY: test verify check unit thorough raced beside wide nested integration containers budgets bounds versions masters spin bench peers crowd consensus simulate mutants record history fuzz coverage proof models alerts demo dist lint apidiff help
 
-test: masters ## all tests once, against real Redis masters, in minutes
+test: masters ## the tests, each once, against real Redis masters, in minutes
 	@scripts/steps -budget check unit nested integration
 
 check: ## go vet and gofmt
@@ -138,7 +138,7 @@ BESIDE := consensus consensus-contended consensus-silent consensus-killed lost-u
 simulate: ## the library on modelled masters, clients and networks: SEEDS schedules in virtual time
 	GOGC=400 $(GO) test ./internal/sim/simtest -run 'TestSimulation$$' -first $(SEED) -seeds $(SEEDS) -v -timeout 2h
 
-mutants: ## deliberate bugs in the library, each of which the tests must catch: a table, in minutes
+mutants: ## deliberate bugs in the library, each of which the tests must catch: a table, in half an hour
 	$(GO) run ./internal/mutants
 
 HISTORY_MINUTES ?= 10
@@ -171,7 +171,7 @@ coverage: ## the library's tests at full size; COVERAGE per cent of each package
 # The long forms. Each part has its size as a parameter.
 PROOF_SEEDS ?= 13000
 
-verify: ## the long forms of what make test does briefly: three hours
+verify: ## the long forms, before a release: three hours
 	$(MAKE) bounds
 	$(MAKE) simulate SEEDS=$(PROOF_SEEDS)
 	$(GO) test ./internal/sim/simtest -run 'Semaphores|Jobs' -seeds 300 -v -timeout 1h
