@@ -452,19 +452,20 @@ func (w *world) endsJobs() {
 	if !w.scenario.Jobs && w.scenario.Habits.Part[Once] == 0 {
 		return
 	}
-	for name, of := range map[string]struct{ run, over error }{
-		"to be done": {nil, redlock.ErrAlreadyRun}, "to be tried": {errWork, redlock.ErrRunsExhausted},
-	} {
+	for _, of := range []struct {
+		name      string
+		run, over error
+	}{{"to be done", nil, redlock.ErrAlreadyRun}, {"to be tried", errWork, redlock.ErrRunsExhausted}} {
 		for i := range jobRuns + 1 {
 			want := of.over
 			if i == 0 || of.run != nil && i < jobRuns {
 				want = of.run
 			}
-			err := w.clients[i%len(w.clients)].locker.Load().TryOnce(context.Background(), name,
+			err := w.clients[i%len(w.clients)].locker.Load().TryOnce(context.Background(), of.name,
 				func(context.Context, *redlock.Lock) error { return of.run },
 				redlock.WithMaxRuns(jobRuns), redlock.WithDoneTTL(w.scenario.DoneTTL))
 			if !errors.Is(err, want) {
-				w.blame("progress", "call %d of the job %s, all is in order: got %v, want %v", i+1, name, err, want)
+				w.blame("progress", "call %d of the job %s, all is in order: got %v, want %v", i+1, of.name, err, want)
 			}
 			w.quiet()
 		}
