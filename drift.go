@@ -12,6 +12,9 @@ type drift struct {
 	slack  time.Duration // added to that, for Redis's rounding to milliseconds
 }
 
+// usualDrift is that of the Redis documentation.
+var usualDrift = drift{factor: 0.01, slack: 2 * time.Millisecond}
+
 // allowance returns what to subtract from a TTL, rounded up.
 func (d drift) allowance(ttl time.Duration) time.Duration {
 	return time.Duration(float64(ttl)*d.factor) + d.slack + 1

@@ -295,8 +295,10 @@ func fails(t testing.TB, err, want error, what ...string) {
 
 // newContext returns a context that carries the hold and does not end with it.
 func newContext(ctx context.Context, lock *Lock) context.Context {
-	outer, _ := ctx.Value(heldKey{}).(*held)
-	return context.WithValue(ctx, heldKey{}, &held{lock: lock, outer: outer})
+	around, _ := ctx.Value(scopeKey{}).(*scope)
+	in := &scope{core: lock.hold.locker.core, ended: &lock.hold.finished, outer: around}
+	ctx = context.WithValue(ctx, scopeKey{}, in)
+	return context.WithValue(ctx, heldKey{}, &carried{lock: lock, outer: carriedBy(ctx)})
 }
 
 // conflicts fails the test unless err is a ListConflictError.
@@ -404,8 +406,8 @@ func together(n int, f func(i int)) {
 	all.Wait()
 }
 
-// turns has a Locker acquire and release, until ctx ends.
-func turns(ctx context.Context, t *testing.T, l *Locker, lock call, hold time.Duration) {
+// takeTurns has a Locker acquire and release, until ctx ends.
+func takeTurns(ctx context.Context, t *testing.T, l *Locker, lock call, hold time.Duration) {
 	t.Helper()
 	for ctx.Err() == nil {
 		k, err := lock(ctx, l)

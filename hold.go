@@ -6,13 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
 
+	"github.com/quorumlock/redlock/internal/protocol"
 	"github.com/quorumlock/redlock/internal/quorum"
 )
 
@@ -21,21 +21,107 @@ import (
 type hold struct {
 	locker *Locker
 	name   string
-	names  *names // nil: one lock
-	shared bool   // with other readers
+	names  *protocol.Names // nil: one lock
+	shared bool            // with other readers
+	state  state           // guarded by mu
 	owner  uuid.UUID
 	token  int64
 
-	finished  atomic.Bool // set at the beginning of finish, for code that must not wait for mu
+	finished  atomic.Bool // it is not held any more, for code that must not wait for mu
 	scheduled int32       // see Position
 
-	mu      sync.Mutex // guards the fields below and those of the tenure
+	mu      sync.Mutex // guards the state, the fields below and those of the tenure
 	tenure  *tenure    // nil: the hold was unlocked, and its tenure may belong to another hold
 	lastEnd int64      // set if tenure is nil: when the hold would have ended without Unlock, in ns since 1970
 }
 
-// String returns the name.
-func (h *hold) String() string { return h.name }
+// state is where a hold is in its life. What each change of it needs, and what it does to work, nodes, schedule and
+// listeners, is in the functions become….
+type state uint8
+
+const (
+	held       state = iota // it may be trusted until its deadline
+	kept                    // it has ended at its maximum, and the nodes keep it until its work has stopped
+	unlocked                // by the last Unlock
+	lost                    // it has ended by itself, and is released in case that some nodes have it still
+	handedOver              // by Ticket: the nodes keep it for the process that adopts it
+	closed                  // with the Locker: the nodes keep it for work that is still running
+	discarded               // nobody was given it
+)
+
+var stateNames = [...]string{"held", "kept", "unlocked", "lost", "handed over", "closed", "discarded"}
+
+func (s state) String() string { return stateNames[s] }
+
+// transitions are the states that may follow each state.
+var transitions = [...][]state{
+	held:   {kept, unlocked, lost, handedOver, closed, discarded},
+	kept:   {unlocked, lost, closed},
+	closed: {discarded},
+
+	unlocked: {}, lost: {}, handedOver: {}, discarded: {},
+}
+
+// become panics if the hold cannot get from its state to the next one: that is a defect of this package. The caller
+// holds mu, as do those of all the functions below that change the state.
+func (h *hold) become(next state) (before state) {
+	if before = h.state; !slices.Contains(transitions[before], next) {
+		panic(fmt.Sprintf("redlock: a hold that is %s cannot become %s", before, next))
+	}
+	h.state = next
+	return before
+}
+
+// tenure is the part of a hold that matters only until its end. A program may keep a handle long after its hold has
+// ended, so what the handle's methods then need is in the hold, which is small and never reused. The rest, most of the
+// memory, is the tenure, which passes with its attempt from an unlocked hold to a later one.
+//
+// The rule of access: code may use the tenure, and its attempt, only while it holds hold.mu and after it has checked,
+// under the same lock, that the hold has not ended (hold.ended), or if it knows why the hold has ended: only the last
+// Unlock takes the tenure out of its hold. Nothing else keeps a reference to a tenure: a round copies what it needs
+// when it is filled in.
+type tenure struct {
+	attempt *attempt
+	grant   grant
+	caller  callers
+
+	revokers quorum.Set                            // nodes that have told that an administrator has taken the lock
+	handles  int                                   // Locks that have not been unlocked
+	cause    error                                 // why the hold ended; nil while it may be trusted: see hold.ended
+	detail   string                                // how it was lost, for the end of error texts
+	done     chan struct{}                         // closed when the hold ends; nil: Done was not called
+	contexts map[*context.CancelCauseFunc]struct{} // cancel the contexts that end with the hold
+	renewal  renewal
+	endings  *ending // a list, until the end; nil: Ending was not called
+}
+
+// tenures is the pool of those that belong to no hold. Their fields are zero.
+var tenures = sync.Pool{New: func() any { return new(tenure) }}
+
+// newHold returns the hold that a grant makes of an attempt.
+func newHold(a *attempt, g grant) *hold {
+	t := tenures.Get().(*tenure)
+	t.attempt, t.grant = a, g
+	p := &a.plan
+	return &hold{
+		locker: a.locker, tenure: t, name: p.name, names: p.names, shared: p.reads(), owner: a.owner, token: a.token,
+	}
+}
+
+// recycle gives the tenure and its attempt to a later hold. The caller has taken them, and must not use them again.
+func (t *tenure) recycle() {
+	t.attempt.recycle()
+	*t = tenure{} // all fields: the pool must keep nothing alive, and the next hold must find nothing
+	tenures.Put(t)
+}
+
+func (t *tenure) opts() *options { return t.attempt.plan.opts }
+
+// observed is who is told of the hold.
+func (t *tenure) observed() *observation { return t.attempt.plan.observed }
+
+// Name returns the name.
+func (h *hold) Name() string { return h.name }
 
 // ended returns why the hold has ended, or nil while it may be trusted. The caller holds mu.
 func (h *hold) ended() error {
@@ -45,22 +131,19 @@ func (h *hold) ended() error {
 	return h.tenure.cause
 }
 
-// IsGone reports whether finish has ended the hold, and the nodes do not keep it any more. It does not read the clock:
-// see check.
+// IsGone reports whether the hold has ended, and the nodes do not keep it any more. It does not read the clock: see
+// check.
 func (h *hold) IsGone() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.ended() != nil && !h.isKept()
+	return h.state != held && h.state != kept
 }
-
-// isKept reports whether the hold has ended at its maximum and the nodes keep it nevertheless. The caller holds mu.
-func (h *hold) isKept() bool { return h.tenure != nil && h.tenure.kept }
 
 // leased reports whether the hold rests on a lease: an extension makes its time whole.
 func (h *hold) leased() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.ended() == nil && h.tenure.term < h.tenure.want.opts.ttl
+	return h.state == held && h.tenure.grant.leased()
 }
 
 // until returns when the hold ends unless it is extended, also after its end. The caller holds mu.
@@ -68,25 +151,11 @@ func (h *hold) until() time.Time {
 	if h.tenure == nil {
 		return time.Unix(0, h.lastEnd)
 	}
-	return h.tenure.deadline()
-}
-
-// covers reports whether the hold has some of the requested names, and whether it has all of them.
-func (h *hold) covers(want *acquisition) (some, all bool) {
-	if want.names == nil {
-		has := h.has(want.name)
-		return has, has
-	}
-	all = true
-	for _, name := range want.names.list {
-		has := h.has(name)
-		some, all = some || has, all && has
-	}
-	return some, all
+	return h.tenure.grant.deadline()
 }
 
 func (h *hold) has(name string) bool {
-	return h.names == nil && name == h.name || h.names != nil && slices.Contains(h.names.list, name)
+	return h.names == nil && name == h.name || h.names != nil && slices.Contains(h.names.List, name)
 }
 
 // check ends the hold if its time is up, and returns why it has ended, or nil.
@@ -101,45 +170,125 @@ func (h *hold) check() error {
 // expireAt ends the hold if its time is up at now. The caller holds mu.
 func (h *hold) expireAt(now instant) {
 	switch {
-	case h.ended() != nil || h.tenure.left(now) > 0:
-	case !h.tenure.atMaximum(now):
+	case h.state != held || h.tenure.grant.left(now) > 0:
+	case !h.tenure.grant.atMaximum(now):
 		// What forgotten has said of the reason comes before this.
-		h.tenure.detail = cmp.Or(h.tenure.detail, fmt.Sprintf(": its validity ended %s ago", -h.tenure.left(now)))
-		h.finish(ErrLost, true)
-	case h.tenure.valid(now) <= 0:
-		h.finish(ErrMaxHold, true)
+		h.tenure.detail = cmp.Or(h.tenure.detail, fmt.Sprintf(": its validity ended %s ago", -h.tenure.grant.left(now)))
+		h.becomeLost(ErrLost)
+	case h.tenure.grant.valid(now) <= 0:
+		h.becomeLost(ErrMaxHold)
 	default:
-		h.keep()
+		h.becomeKept()
 	}
 }
 
-// keep ends the hold at its maximum and leaves it on the nodes. The work has just been told and needs a moment to stop:
-// released now, the lock would be the next holder's within milliseconds, beside it. The nodes keep the hold until the
-// last handle is unlocked, or else until the validity ends by itself. Nothing extends it meanwhile. The caller holds
-// mu.
-func (h *hold) keep() {
-	h.tenure.kept = true
-	h.finish(ErrMaxHold, false)
-	if !h.locker.schedule.Set(h, h.tenure.validUntil()) {
-		h.unkeep() // the Locker is being closed: see Abandon
+// tellWork has what depends on the hold know that it is not held any more: it closes Done, cancels the contexts and
+// stops renewal.
+func (h *hold) tellWork(cause error) {
+	t := h.tenure
+	h.finished.Store(true)
+	t.cause = cause
+	t.renewal.handle = nil
+	if t.done != nil {
+		close(t.done)
+	}
+	t.warn(0)
+	for end := range t.contexts {
+		(*end)(cause)
+	}
+	t.contexts = nil
+}
+
+// tellObserver tells of an end that is no Unlock, whose outcome is not known yet.
+func (h *hold) tellObserver(cause error) {
+	if o := h.tenure.observed(); o != nil {
+		if errors.Is(cause, ErrLost) {
+			cause = h.endedError("hold", cause)
+		}
+		o.released(h.owner, h.token, h.tenure.grant.since, cause)
 	}
 }
 
-// unkeep ends what keep began, for a caller that then releases the hold. It reports false if that has happened before.
-// The caller holds mu.
-func (h *hold) unkeep() bool {
-	if !h.isKept() {
-		return false
+// becomeKept ends the hold at its maximum and leaves it on the nodes. The work has just been told and needs a moment to
+// stop: released now, the lock would be the next holder's within milliseconds, beside it. The nodes keep the hold until
+// the last handle is unlocked, or else until the validity ends by itself, when the schedule wakes it. Nothing extends
+// it meanwhile. Its owner still listens: a late grant would be given back while it is to be kept.
+func (h *hold) becomeKept() {
+	h.become(kept)
+	h.tellWork(ErrMaxHold)
+	h.tellObserver(ErrMaxHold)
+	if !h.locker.schedule.Set(h, h.tenure.grant.validUntil()) {
+		h.becomeClosed() // see Abandon
 	}
-	h.tenure.kept = false
+}
+
+// becomeLost ends the hold, and releases what the nodes still have of it, since nothing uses it any more. One that was
+// kept has ended before, and with it the cause.
+func (h *hold) becomeLost(cause error) {
+	if h.become(lost) == held {
+		h.tellWork(cause)
+		h.tellObserver(cause)
+	}
+	h.tenure.attempt.release()
+	h.locker.schedule.Remove(h) // last: Shutdown may close the connections then
+}
+
+// becomeUnlocked ends the hold for a caller that then releases it on the nodes, and waits for them.
+func (h *hold) becomeUnlocked() {
+	if h.become(unlocked) == held {
+		h.tellWork(ErrUnlocked)
+	}
+	h.tenure.attempt.leaveQueues()
 	h.locker.schedule.Remove(h)
-	if h.tenure.member != noMember {
-		h.locker.listeners.leave(h.owner)
-	}
-	return true
 }
 
-// askRevoked has the owner's hold ask a node, if there is one already: see watch.
+// becomeClosed ends the hold since the Locker is closed. The nodes keep it for the rest of the TTL: that protects work
+// which is still running.
+func (h *hold) becomeClosed() {
+	if h.become(closed) == held {
+		h.tellWork(ErrClosed)
+		h.tellObserver(ErrClosed)
+	}
+	h.tenure.attempt.leaveQueues()
+	h.locker.schedule.Remove(h)
+}
+
+// becomeHandedOver ends the hold in this process. The nodes keep it, and grants to its owner are for the process that
+// adopts it.
+func (h *hold) becomeHandedOver() {
+	h.become(handedOver)
+	l, a, until := h.locker, h.tenure.attempt, h.tenure.grant.deadline()
+	if a.member != "" {
+		l.listeners.handOver(h.owner, until)
+	}
+	l.peers.agreement.HandedOver(until)
+	a.releaseFormer()
+	h.tellWork(errHandedOver)
+	h.tellObserver(errHandedOver)
+	l.schedule.Remove(h)
+}
+
+// becomeDiscarded ends a hold that nobody was given, and of which nobody was told, and undoes it as a failed attempt.
+func (h *hold) becomeDiscarded() {
+	if h.become(discarded) == held {
+		h.tellWork(errDiscarded)
+	}
+	h.tenure.attempt.undo(h.tenure.attempt.asked)
+	h.locker.schedule.Remove(h)
+}
+
+var errDiscarded = errors.New("discarded")
+
+// discard gives up a hold that has no handle. It does so even if Close has ended it; one that was lost is released.
+func (h *hold) discard() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.state == held || h.state == closed {
+		h.becomeDiscarded()
+	}
+}
+
+// askRevoked has the owner's hold ask a node, if there is one already: see begin.
 func (l *Locker) askRevoked(node int, owner uuid.UUID) {
 	for _, s := range l.schedule.Sleepers() { // there may be many, and many messages
 		if h := s.(*hold); h.owner == owner {
@@ -167,52 +316,17 @@ func (h *hold) askRevoked(node int) {
 func (h *hold) revoked(node int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.ended() != nil {
+	if h.state != held {
 		return
 	}
 	if h.tenure.revokers = h.tenure.revokers.With(node); h.locker.electorate.Block(h.tenure.revokers) {
-		h.tenure.detail = ": " + errRevoked.Error()
-		h.finish(ErrLost, true)
+		h.tenure.detail = ": " + protocol.ErrRevoked.Error()
+		h.becomeLost(ErrLost)
 	}
 }
 
-// finish ends the hold: it closes Done, cancels the contexts and stops renewal. With releaseNodes it also releases what
-// the nodes still keep, since nothing uses it any more. releaseNodes is false in four cases: Unlock sends the release
-// itself; after Close, the nodes protect work that is still running for the rest of the TTL; after Ticket, they keep
-// the lock for the process that adopts it; at the maximum, see keep. The caller holds mu. Called once.
-func (h *hold) finish(cause error, releaseNodes bool) {
-	h.finished.Store(true)
-	h.tenure.cause = cause
-	h.tenure.renewal.handle = nil
-	if h.tenure.done != nil {
-		close(h.tenure.done)
-	}
-	h.tenure.warn(0)
-	for end := range h.tenure.contexts {
-		(*end)(cause)
-	}
-	h.tenure.contexts = nil
-	observed := h.tenure.want.observed
-	if observed != nil && cause != ErrUnlocked { //nolint:errorlint // else leave reports the outcome when it is known
-		err := cause
-		if errors.Is(cause, ErrLost) {
-			err = h.endedError("hold", cause)
-		}
-		observed.released(h.owner, h.token, h.tenure.since, err)
-	}
-	if h.tenure.member != noMember && !h.tenure.kept { // else a late grant would be given back while it is to be kept
-		h.locker.listeners.leave(h.owner)
-	}
-	if releaseNodes {
-		h.locker.undo(h, h.tenure.asked)
-	}
-	if !h.tenure.kept {
-		h.locker.schedule.Remove(h) // last: Shutdown may close the connections then
-	}
-}
-
-// leave gives back one handle; the last one unlocks, also if the hold has ended at its maximum and is kept since.
-func (h *hold) leave() error {
+// giveBack takes back one handle; the last one unlocks, also if the hold has ended at its maximum and is kept since.
+func (h *hold) giveBack() error {
 	l := h.locker
 	if l.calls.begin() {
 		defer l.calls.end() // so that Close and Shutdown wait for the release, whose hold is not in the schedule any more
@@ -221,36 +335,57 @@ func (h *hold) leave() error {
 	h.mu.Lock()
 	h.expireAt(now)
 	ended := h.ended()
-	if ended != nil && !h.isKept() {
+	if h.state == handedOver {
 		h.mu.Unlock()
-		if errors.Is(ended, errHandedOver) {
-			return nil
-		}
-		return h.endedError("unlock", ended)
+		return nil
 	}
-	if h.tenure.handles--; h.tenure.handles > 0 {
+	last := h.state == held || h.state == kept
+	if last {
+		h.tenure.handles--
+		last = h.tenure.handles == 0
+	}
+	if !last {
 		h.mu.Unlock()
 		if ended != nil {
 			return h.endedError("unlock", ended)
 		}
 		return nil
 	}
-	r := l.askFor(release, h)
-	if ended != nil {
-		h.unkeep()
-		t := h.tenure // which stays, and does not change any more
-		h.mu.Unlock()
-		_ = h.release(r, t, now.local) // what it is to say is that the hold had ended before
-		return h.endedError("unlock", ended)
+	t := h.tenure
+	r := t.attempt.round(protocol.Release)
+	h.becomeUnlocked()
+	if ended == nil { // else the tenure stays, and does not change any more
+		h.lastEnd, h.tenure = t.grant.deadline().UnixNano(), nil
 	}
-	t := h.take()
 	h.mu.Unlock()
-	err := h.release(r, t, now.local)
-	if t.want.observed != nil {
-		t.want.observed.released(h.owner, h.token, t.since, err)
+	err := h.awaitRelease(r, t, now.local)
+	if ended != nil {
+		return h.endedError("unlock", ended) // what it is to say is that the hold had ended before
+	}
+	if o := t.observed(); o != nil {
+		o.released(h.owner, h.token, t.grant.since, err)
 	}
 	t.recycle()
 	return err
+}
+
+// awaitRelease sends the round r, which releases the lock, and waits for a majority to confirm it, unless
+// WithAsyncUnlock is set.
+func (h *hold) awaitRelease(r *round, t *tenure, now time.Time) error {
+	a := t.attempt
+	a.releaseFormer()
+	defer r.Done()
+	r.Expires = now.Add(t.opts().ttl)
+	r.send(h.locker.nodes, a.asked, now)
+	if t.opts().async {
+		return nil
+	}
+	<-r.wake // after the node timeout at the latest: see round.wait
+	votes := r.poll.SoFar()
+	if votes.Verdict() == quorum.Won {
+		return nil
+	}
+	return r.failure("unlock", h.name, ErrLost, votes, nil)
 }
 
 // extension is an attempt to extend a hold on all nodes.
@@ -283,34 +418,11 @@ var errReaderValue = invalid("readers have no value")
 // setValue gives the hold a value, and has the nodes keep it.
 func (h *hold) setValue(ctx context.Context, value string) error {
 	h.mu.Lock()
-	if h.ended() == nil {
-		h.tenure.setValue(h, value)
+	if h.state == held {
+		h.tenure.attempt.setValue(value)
 	}
 	h.mu.Unlock()
 	return h.extend(ctx, "set value")
-}
-
-// confirm extends a hold that has no handle yet, and returns the round to continue with. All rounds of a call that asks
-// once have one node timeout together.
-func (h *hold) confirm(ctx context.Context) (*round, quorum.Count, error) {
-	l, t, begun := h.locker, h.tenure, h.tenure.start
-	if t.want.waits {
-		begun = l.opts.clock.now()
-	}
-	r := l.askFor(extend, h)
-	t.extended = true
-	t.asked |= r.send(l.nodes, l.electorate.All, begun.local)
-	votes, err := r.wait(ctx)
-	if votes.Verdict() == quorum.Won {
-		t.start, t.term = begun, t.want.opts.ttl
-	}
-	return r, votes, err
-}
-
-// setValue sets what the next extensions carry. The caller holds mu.
-func (t *tenure) setValue(h *hold, value string) {
-	t.values++
-	t.value = fmt.Sprintf("%s %016d %016d %s", h.owner, h.token, t.values, value)
 }
 
 // sendExtension sends an extension to all nodes. The schedule runs then when the outcome is certain; if then is nil,
@@ -323,23 +435,33 @@ func (h *hold) sendExtension(op string, then func(extension)) (extension, error)
 	if ended := h.ended(); ended != nil {
 		return extension{}, h.endedError(op, ended)
 	}
-	now := l.opts.clock.now()
-	if h.token > 0 && !h.shared && h.tenure.value == "" && now.since(h.tenure.since) >= l.opts.retention/2 {
-		h.tenure.setValue(h, "") // it has the token, which the nodes forget otherwise while it is held
+	now, t, a := l.opts.clock.now(), h.tenure, h.tenure.attempt
+	if h.token > 0 && !h.shared && a.value == "" && now.since(t.grant.since) >= l.opts.retention/2 {
+		a.setValue("") // it has the token, which the nodes forget otherwise while it is held
 	}
-	r := l.askFor(extend, h)
-	x := extension{op, r, now}
-	r.cancelled = &h.finished
+	x := extension{op, a.round(protocol.Extend), now}
+	x.round.Cancelled = &h.finished
 	if then != nil {
 		outcome := func() { then(x) }
-		r.then = func(*round) { l.schedule.Do(outcome) }
+		x.round.then = func(*round) { l.schedule.Do(outcome) }
 	}
-	if observed := h.tenure.want.observed; observed.detailed() {
-		r.onDone = func(*round) { observed.repaired(h.owner, h.token, x.begun, r.voted(quorum.Absent)) }
+	if o := t.observed(); o.detailed() {
+		x.round.follower = repairs{o, h, now}
 	}
-	h.tenure.extended = true
-	h.tenure.asked |= r.send(l.nodes, l.electorate.All, x.begun.local)
+	a.extended = true
+	a.send(x.round, x.begun)
 	return x, nil
+}
+
+// repairs tells an observer which nodes an extension has repaired.
+type repairs struct {
+	observed *observation
+	hold     *hold
+	begun    instant
+}
+
+func (f repairs) answered(r *round) {
+	f.observed.repaired(f.hold.owner, f.hold.token, f.begun, r.voted(quorum.Absent))
 }
 
 // concludeExtension applies the votes on an extension. waitErr is the error that ended the wait for them, or nil.
@@ -352,18 +474,19 @@ func (h *hold) concludeExtension(x extension, votes quorum.Count, waitErr error)
 	if ended := h.ended(); ended != nil {
 		return h.endedError(x.op, ended)
 	}
+	t := h.tenure
 	if votes.Verdict() == quorum.Won {
-		if x.begun.since(h.tenure.start) > 0 {
-			h.tenure.start, h.tenure.term = x.begun, h.tenure.want.opts.ttl
+		if x.begun.since(t.grant.start) > 0 {
+			t.grant = t.grant.extended(x.begun)
 		}
-		h.tenure.want.observed.extended(h.owner, h.token, x.begun, h.tenure.deadline(), nil)
+		t.observed().extended(h.owner, h.token, x.begun, t.grant.deadline(), nil)
 		return nil
 	}
 	failure := x.round.failure(x.op, h.name, ErrLost, votes, waitErr)
-	h.tenure.want.observed.extended(h.owner, h.token, x.begun, h.tenure.deadline(), failure)
+	t.observed().extended(h.owner, h.token, x.begun, t.grant.deadline(), failure)
 	if failure.refused { // not errors.Is: the cause of ctx may be the loss of another hold
-		h.tenure.detail = ": a majority of the nodes no longer had it"
-		h.finish(ErrLost, true)
+		t.detail = ": a majority of the nodes no longer had it"
+		h.becomeLost(ErrLost)
 	}
 	return failure
 }
@@ -382,168 +505,31 @@ func (h *hold) endedError(op string, cause error) error {
 	return e
 }
 
-// tenure is the part of a hold that matters only until its end. A program may keep a handle long after its hold has
-// ended, so what the handle's methods then need is in the hold, which is small and never reused. The rest, four fifths
-// of the memory, is the tenure, which passes from an unlocked hold to a later one.
-//
-// The rule of access: while a hold is being acquired, its tenure belongs to the goroutine that acquires it. Once the
-// hold is shared, code may use the tenure only while it holds hold.mu and after it has checked, under the same lock,
-// that the hold has not ended (hold.ended), or if it knows why the hold has ended: only the last Unlock takes the
-// tenure out of its hold. Nothing else keeps a reference to a tenure: a round copies what it needs when it is filled
-// in.
-type tenure struct {
-	want   acquisition
-	since  instant // when the acquisition began
-	member any     // string: this hold's member of the nodes' queues, or noMember
-	caller callers
-	former uuid.UUID // the owner that Adopt replaced: a concurrent Adopt that failed may have restored it on some nodes
-
-	value    string                                // what extensions leave on the nodes beside the lock; "": nothing
-	values   int                                   // how many values it has had
-	revokers quorum.Set                            // nodes that have told that an administrator has taken the lock
-	start    instant                               // when the request on which the validity rests was begun
-	term     time.Duration                         // for how long the nodes keep it then: the TTL, or a lease
-	asked    quorum.Set                            // the nodes that may have the key
-	extended bool                                  // an extension was sent, and may arrive late
-	handles  int                                   // Locks that have not been unlocked
-	cause    error                                 // why the hold ended; nil while it may be trusted: see hold.ended
-	kept     bool                                  // it has ended, and the nodes keep it: see hold.keep
-	detail   string                                // how it was lost, for the end of error texts
-	done     chan struct{}                         // closed when the hold ends; nil: Done was not called
-	contexts map[*context.CancelCauseFunc]struct{} // cancel the contexts that end with the hold
-	renewal  renewal
-	endings  *ending // a list, until the end; nil: Ending was not called
-}
-
-// acquisition is what a call wants to acquire, and how. It is passed by value: else each Lock would allocate one.
-type acquisition struct {
-	op     string // for errors
-	name   string
-	key    string
-	names  *names // instead of key; nil: one lock
-	shared bool   // with other readers: askFor chooses the commands accordingly
-	from   any    // string: the owner to take over from; nil: the lock must be free
-
-	opts     *options
-	observed *observation   // nil: there is no observer, or the hold is a step of LockAll
-	waits    bool           // the call may wait for the lock
-	joins    bool           // a hold that the context carries may be joined
-	head     *verdictAtHead // gets what a wait finds, for the other callers of this process; nil: nobody would see it
-
-	// Of an attempt.
-	queues     bool     // nodes that refuse it put it into their queues: see waiter.go
-	breaksTies bool     // the caller does not wait: it may ask again to break a tie
-	admitted   bool     // has a turn to ask: see admit
-	begun      *instant // when the node timeout began, if before the attempt; nil: it begins with the attempt
-	breaks     int      // how many attempts have failed within it because connections broke
-	waitsSince int64    // when the wait for it began, in µs of the nodes' time; 0: it begins now
-}
-
-func (want *acquisition) hasValue() bool { return want.opts.value != "" && !want.shared }
-
-// verdictAtHead is the last verdict of the callers in a local queue, mostly that of the one at the head.
-type verdictAtHead = atomic.Pointer[verdict]
-
-// found tells the other callers how the last request failed, or with nil that it did not. If it came to no verdict,
-// they go by the one before.
-func (want *acquisition) found(err error) {
-	if want.head == nil {
+// answered sees to the queues into which nodes have put a hold that has got the lock without them, when all nodes have
+// answered its first request. If all nodes that were asked granted, it is in no queue. Otherwise it leaves the queues
+// at its end, as a hold does that was waited for: until then, a node that hands it the lock gives it one more vote.
+// That vote must not be returned: an extension may have counted it.
+func (h *hold) answered(r *round) {
+	l := h.locker
+	votes := r.poll.SoFar()
+	queued := r.sentTo & (votes.Who(quorum.Taken) | votes.Who(quorum.Failed))
+	if queued == 0 {
+		l.listeners.forget(h.owner)
 		return
 	}
-	v := &verdict{at: want.opts.clock.local()}
-	if err != nil && (!errors.As(err, &v.failure) || v.failure.late) {
-		return
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	place := protocol.InQueue(h.owner, h.token, r.TTL, l.listeners.channel)
+	switch h.state {
+	case held, kept:
+		h.tenure.attempt.member = place
+	case handedOver: // grants are for the process that adopts it
+		l.listeners.handOver(h.owner, h.until())
+	case closed:
+	case unlocked, lost, discarded:
+		l.listeners.leave(h.owner)
+		l.undoOwner(protocol.Release, l.opts.prefix+h.name, h.owner, place, max(l.opts.ttl, queueLives), queued)
 	}
-	want.head.Store(v)
-}
-
-// fresh returns the verdict at the head if it is not too old to go by, or nil.
-func (want *acquisition) fresh(head *verdictAtHead) *verdict {
-	if head == nil {
-		return nil
-	}
-	v := head.Load()
-	if v == nil || want.opts.clock.local().Sub(v.at) > queueLives || v.failure == nil && want.shared {
-		return nil // that a caller has got the lock keeps no reader away
-	}
-	return v
-}
-
-// tenures is the pool of those that belong to no hold. Their fields are zero.
-var tenures = sync.Pool{New: func() any { return new(tenure) }}
-
-// newHold begins an attempt: it reads the clock, draws an owner and proposes a token. since is when the caller began to
-// wait, in µs of the nodes' time, which the owner tells the nodes; 0: now.
-func (l *Locker) newHold(want *acquisition, since int64) *hold {
-	now := l.opts.clock.now()
-	t := tenures.Get().(*tenure)
-	t.want, t.member = *want, noMember
-	t.since, t.start, t.term = now, now, want.opts.ttl
-	if want.begun != nil {
-		t.start = *want.begun
-	}
-	h := &hold{locker: l, tenure: t, name: want.name, names: want.names, shared: want.shared}
-	h.owner = l.peers.agreement.Label.Owner(cmp.Or(since, l.tokens.time(now)), want.opts.fencing)
-	if want.opts.fencing {
-		l.peers.trim(now)
-		if !l.peers.proposed.Load() { // a store each time would have all processors wait for it
-			l.peers.proposed.Store(true)
-		}
-		h.token = l.tokens.propose(now)
-	}
-	return h
-}
-
-// take ends the hold by Unlock and takes its tenure out of it. The caller is then the only user of the tenure: finish
-// has removed the hold from the schedule, the contexts and the listeners, and all other code comes by hold.mu. The
-// caller holds mu, and the hold has not ended.
-func (h *hold) take() *tenure {
-	h.finish(ErrUnlocked, false)
-	h.lastEnd = h.tenure.deadline().UnixNano()
-	t := h.tenure
-	h.tenure = nil
-	return t
-}
-
-// recycle gives the tenure to a later hold. The caller has taken it, and must not use it again.
-func (t *tenure) recycle() {
-	*t = tenure{} // all fields: the pool must keep nothing alive, and the next hold must find nothing
-	tenures.Put(t)
-}
-
-// left returns for how long the hold may still be trusted; zero or less: its time is up.
-func (t *tenure) left(now instant) time.Duration {
-	left := t.valid(now)
-	if t.want.opts.maxHold > 0 {
-		left = min(left, t.want.opts.maxHold-now.since(t.since))
-	}
-	return left
-}
-
-// valid returns how much is left of the validity, which the maximum hold does not bound.
-func (t *tenure) valid(now instant) time.Duration {
-	return t.want.opts.drift.validity(t.term, now.since(t.start))
-}
-
-// validUntil returns when the validity ends.
-func (t *tenure) validUntil() time.Time {
-	return t.start.local.Add(t.want.opts.drift.validity(t.term, 0))
-}
-
-// atMaximum reports whether the hold has reached the maximum.
-func (t *tenure) atMaximum(now instant) bool {
-	return t.want.opts.maxHold > 0 && now.since(t.since) >= t.want.opts.maxHold
-}
-
-// deadline returns when the hold ends unless it is extended.
-func (t *tenure) deadline() time.Time {
-	end := t.validUntil()
-	if t.want.opts.maxHold > 0 {
-		if limit := t.since.local.Add(t.want.opts.maxHold); limit.Before(end) {
-			end = limit
-		}
-	}
-	return end
 }
 
 // ending is a channel of Lock.Ending.
@@ -579,72 +565,8 @@ func (t *tenure) warn(left time.Duration) {
 // ahead returns how much is left of the hold when an ending is due. A lease may be shorter than before, and nearly all
 // of them are extended at once: so its end is near only if that has failed for a while.
 func (t *tenure) ahead(e *ending) time.Duration {
-	if t.term < t.want.opts.ttl {
-		return min(e.before, t.term/4)
+	if t.grant.leased() {
+		return min(e.before, t.grant.term/4)
 	}
 	return e.before
-}
-
-// askFor returns a round that is filled in with the command k for a hold.
-func (l *Locker) askFor(k *command, h *hold) *round {
-	if h.shared {
-		k = k.reader
-	}
-	r := l.rounds.Get().(*round)
-	if h.names != nil {
-		r.setAll(k, h.names, h.owner, h.token)
-	} else {
-		r.set(k, h.tenure.want.key, h.owner, h.token)
-	}
-	r.args[1], r.args[3] = h.tenure.want.opts.ttlArg, h.tenure.want.from
-	switch k {
-	case extend:
-		if r.args[3] = noValue; h.tenure.value != "" {
-			r.args[3] = h.tenure.value
-		}
-	case release:
-		r.args[1], r.args[2] = h.tenure.member, noToken
-		switch {
-		case !h.tenure.extended:
-		case h.token == 0:
-			r.args[2] = untold
-		default:
-			// An extension that was sent on an earlier connection, now broken, may arrive after this release. The larger token
-			// makes the node refuse it. Half a step is above our token and below that of every other hold, so no other hold
-			// needs a second round.
-			r.args[2] = strconv.FormatInt(h.token, 10) + ".5"
-		}
-	case stopReading:
-		r.args[1] = h.tenure.member
-	case read:
-		r.args[2] = h.tenure.member
-	case enqueue:
-		r.args[3] = h.tenure.member
-	case revert:
-		r.args[1] = h.tenure.want.from
-	case acquire:
-		r.args[3] = noMember
-	case acquireOrQueue:
-		r.args[3] = l.listeners.channelArg
-	}
-	if k.form != nil {
-		r.Native = k.form(&r.request, r.Native[:0])
-	}
-	return r
-}
-
-// askToAcquire returns a round that is filled in with the command that acquires the hold.
-func (l *Locker) askToAcquire(h *hold) *round {
-	switch {
-	case h.tenure.want.from != nil:
-		return l.askFor(adopt, h)
-	case h.names != nil:
-		return l.askFor(acquireAll, h)
-	case h.tenure.want.queues:
-		return l.askFor(acquireOrQueue, h)
-	case h.tenure.want.opts.fencing:
-		return l.askFor(acquire, h)
-	default:
-		return l.askFor(acquirePlain, h)
-	}
 }

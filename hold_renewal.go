@@ -41,7 +41,7 @@ func (h *hold) firstHandle(ctx context.Context, ask *asks) *Lock {
 // asks reports whether the next renewal depends on a function. The extension of a lease does not: it completes the
 // acquisition, and a lease may be too short for an answer.
 func (t *tenure) asks() bool {
-	return t.renewal.asker != weak.Pointer[asker]{} && t.term == t.want.opts.ttl
+	return t.renewal.asker != weak.Pointer[asker]{} && !t.grant.leased()
 }
 
 // ask asks whether to renew the hold, and does what the answer says. Nobody waits for it: the function may hang.
@@ -54,7 +54,7 @@ func (h *hold) ask(ctx context.Context, ask asks) {
 	now := l.opts.clock.now()
 	h.mu.Lock()
 	h.expireAt(now)
-	over := h.ended() != nil || h.tenure.renewal.stopped
+	over := h.state != held || h.tenure.renewal.stopped
 	switch {
 	case over:
 	case err == nil:
@@ -62,8 +62,8 @@ func (h *hold) ask(ctx context.Context, ask asks) {
 	default:
 		failure := failed("extend", h.name, err)
 		h.tenure.detail = ": not renewed: " + inner(err)
-		h.tenure.want.observed.extended(h.owner, h.token, begun, h.tenure.deadline(), failure)
-		h.renewAt(now.local.Add(retryAfter(h.tenure.term)))
+		h.tenure.observed().extended(h.owner, h.token, begun, h.tenure.grant.deadline(), failure)
+		h.renewAt(now.local.Add(retryAfter(h.tenure.grant.term)))
 	}
 	h.mu.Unlock()
 	if !over && err == nil {
@@ -74,10 +74,10 @@ func (h *hold) ask(ctx context.Context, ask asks) {
 // firstRenewal returns when a hold that was just acquired is to be extended. A lease has little to spare, so that is
 // soon; but most holds of a lock that many want are shorter, and need no extension.
 func (t *tenure) firstRenewal() time.Time {
-	if t.term < t.want.opts.ttl {
-		return t.want.opts.clock.local().Add(t.term / 10)
+	if t.grant.leased() {
+		return t.opts().clock.local().Add(t.grant.term / 10)
 	}
-	return t.start.local.Add(t.want.opts.renewAfter())
+	return t.grant.start.local.Add(t.opts().renewAfter())
 }
 
 // retryAfter returns the pause after a failed renewal.
@@ -89,27 +89,27 @@ func (h *hold) renewed(x extension) {
 	x.round.Done()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.ended() != nil {
+	if h.state != held {
 		return
 	}
 	if err == nil {
-		h.renewAt(h.tenure.start.local.Add(h.tenure.want.opts.renewAfter()))
+		h.renewAt(h.tenure.grant.start.local.Add(h.tenure.opts().renewAfter()))
 	} else {
-		h.renewAt(h.tenure.want.opts.clock.local().Add(retryAfter(h.tenure.term)))
+		h.renewAt(h.tenure.opts().clock.local().Add(retryAfter(h.tenure.grant.term)))
 	}
 }
 
 // renewAt schedules the next renewal. The caller holds mu.
 func (h *hold) renewAt(at time.Time) {
 	h.tenure.renewal.pending, h.tenure.renewal.at = false, at
-	h.locker.schedule.Set(h, h.tenure.next(h.tenure.start.local))
+	h.locker.schedule.Set(h, h.tenure.next(h.tenure.grant.start.local))
 }
 
 // forgotten is run when the handle was garbage collected, and with it all contexts that end with the hold, so that
 // nothing can unlock it. Renewal stops, and the hold ends with its validity.
 func (h *hold) forgotten() {
 	h.mu.Lock()
-	over := h.ended() != nil || h.tenure.renewal.stopped
+	over := h.state != held || h.tenure.renewal.stopped
 	var caller callers
 	if !over {
 		h.tenure.renewal.stopped, caller = true, h.tenure.caller
@@ -143,28 +143,27 @@ func (c *callers) String() string {
 func (h *hold) Abandon() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.ended() == nil {
-		h.finish(ErrClosed, false)
+	if h.state == held || h.state == kept {
+		h.becomeClosed()
 	}
-	h.unkeep() // as with a hold that is valid, what the nodes have protects work that is still running
 }
 
 func (h *hold) Position() *int32 { return &h.scheduled }
 
-// watch enters a new hold in the schedule. k is its first handle, or nil.
-func (h *hold) watch(k *Lock) {
+// begin enters a new hold in the schedule. k is its first handle, or nil.
+func (h *hold) begin(k *Lock) {
 	h.mu.Lock()
 	h.tenure.handles = 1
-	h.tenure.renewal.stopped = !h.tenure.want.opts.renew
-	if h.tenure.want.opts.renew {
-		if h.tenure.want.opts.warns {
+	h.tenure.renewal.stopped = !h.tenure.opts().renew
+	if h.tenure.opts().renew {
+		if h.tenure.opts().warns {
 			h.tenure.caller.record()
 		}
 		h.tenure.renewal.at = h.tenure.firstRenewal()
 		h.tenure.renewal.handle = k
 	}
-	if !h.locker.schedule.Set(h, h.tenure.next(h.tenure.start.local)) {
-		h.finish(ErrClosed, false) // it was acquired during Close
+	if !h.locker.schedule.Set(h, h.tenure.next(h.tenure.grant.start.local)) {
+		h.becomeClosed() // it was acquired during Close
 	}
 	h.mu.Unlock()
 	told := h.locker.listeners.revokers(h.owner) // what they tell from now on finds the hold
@@ -178,7 +177,7 @@ func (h *hold) watch(k *Lock) {
 // next returns when the schedule must wake the hold: at its end, or before that to renew it or to warn of the end; not
 // before now.
 func (t *tenure) next(now time.Time) time.Time {
-	end := t.deadline()
+	end := t.grant.deadline()
 	for e, deadline := t.endings, end; e != nil; e = e.next {
 		if at := deadline.Add(-t.ahead(e)); !e.closed && at.Before(end) {
 			end = at
@@ -199,14 +198,14 @@ func (h *hold) Wake() {
 	now := h.locker.opts.clock.now()
 	h.mu.Lock()
 	h.expireAt(now)
-	if h.ended() != nil {
-		if h.isKept() && h.tenure.valid(now) <= 0 { // else it is in the schedule: it was kept after it had become due
-			h.letGo()
-		}
+	if h.state == kept && h.tenure.grant.valid(now) <= 0 { // else it was kept after it was due: it is scheduled
+		h.becomeLost(ErrMaxHold)
+	}
+	if h.state != held {
 		h.mu.Unlock()
 		return
 	}
-	h.tenure.warn(h.tenure.left(now))
+	h.tenure.warn(h.tenure.grant.left(now))
 	extend := !h.tenure.renewal.stopped && !h.tenure.renewal.pending && !now.local.Before(h.tenure.renewal.at)
 	h.tenure.renewal.pending = h.tenure.renewal.pending || extend
 	asks, a := extend && h.tenure.asks(), (*asker)(nil)
@@ -223,7 +222,7 @@ func (h *hold) Wake() {
 	h.locker.schedule.Set(h, h.tenure.next(now.local))
 	h.mu.Unlock()
 	if extend {
-		h.locker.listeners.hear(h.locker) // ForceUnlock tells those that listen
+		h.locker.listeners.hear() // ForceUnlock tells those that listen
 	}
 	switch {
 	case a != nil:

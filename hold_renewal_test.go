@@ -355,8 +355,7 @@ func TestManyHoldsNeedFewGoroutines(t *testing.T) {
 func TestAHoldThatIsWonDuringCloseEnds(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")
-		h, _, err := l.attempt(t.Context(), acquisition{op: "lock", name: "job", key: "job", opts: l.opts})
-		must(h, err)(t)
+		h := must(l.try(t.Context(), plan{op: "lock", name: "job", key: "job", opts: l.opts}))(t)
 		succeeds(t, l.Close())
 		k := l.handOut(h.firstHandle(t.Context(), nil))
 		equals(t, isClosed(k.Done()), true, "Done is closed")

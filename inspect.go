@@ -4,20 +4,15 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"iter"
 	"math"
 	"slices"
-	"strconv"
 	"time"
 
-	"github.com/google/uuid"
-
-	"github.com/quorumlock/redlock/internal/agreement"
 	"github.com/quorumlock/redlock/internal/chance"
+	"github.com/quorumlock/redlock/internal/protocol"
 	"github.com/quorumlock/redlock/internal/quorum"
 	"github.com/quorumlock/redlock/internal/runs"
-	"github.com/quorumlock/redlock/internal/token"
 )
 
 // Inspection is what the nodes know about a name at one moment. It is for people and for monitoring: it may be out of
@@ -88,7 +83,7 @@ func runsOf(e *runs.Entry) Runs {
 // changes nothing. It returns when all nodes have answered, at the latest after the node timeout or when ctx is done.
 // If too few nodes answer, the error is a [*QuorumError] that satisfies errors.Is for [ErrNoQuorum], and the Inspection
 // has what the others answered.
-func (l *Inspector) Inspect(ctx context.Context, name string) (Inspection, error) {
+func (l *core) Inspect(ctx context.Context, name string) (Inspection, error) {
 	key, err := l.heldKey(name)
 	if err == nil {
 		err = l.ended(ctx)
@@ -96,11 +91,11 @@ func (l *Inspector) Inspect(ctx context.Context, name string) (Inspection, error
 	if err != nil {
 		return Inspection{Name: name}, failed("inspect", name, err)
 	}
-	return l.look(ctx, "inspect", name, key, noChannel)
+	return l.look(ctx, "inspect", name, key, "")
 }
 
 // look asks every node once. channel: see quorumRead.
-func (l *Inspector) look(ctx context.Context, op, name, key string, channel any) (Inspection, error) {
+func (l *core) look(ctx context.Context, op, name, key string, channel string) (Inspection, error) {
 	all, err := l.quorumRead(ctx, op, name, key, channel, 0)
 	i := Inspection{Name: name}
 	for n, s := range all {
@@ -129,21 +124,21 @@ func (l *Inspector) look(ctx context.Context, op, name, key string, channel any)
 // what happens meanwhile, and gets the latest state next.
 //
 // While somebody watches any name, and until 15 s later, locks cost the nodes a little more.
-func (l *Inspector) Watch(ctx context.Context, name string) iter.Seq2[Inspection, error] {
+func (l *core) Watch(ctx context.Context, name string) iter.Seq2[Inspection, error] {
 	return func(yield func(Inspection, error) bool) {
 		key, err := l.heldKey(name)
 		if err != nil {
 			yield(Inspection{Name: name}, failed("watch", name, err))
 			return
 		}
-		l.listeners.listen(l.ctx, &Locker{l}) //nolint:contextcheck // until Close, not until the caller leaves
+		l.listeners.listen(l.ctx) //nolint:contextcheck // until Close, not until the caller leaves
 		heard, end := l.listeners.watch(key)
 		defer end()
 		var last *Inspection // nil: too few nodes have answered
 		for first := true; ; first = false {
 			heard.told.Store(0)
 			_, heard.accepts = l.hears()
-			i, err := l.look(ctx, "watch", name, key, l.listeners.channelArg)
+			i, err := l.look(ctx, "watch", name, key, l.listeners.channel)
 			looked := l.opts.clock.now()
 			switch ended := l.ended(ctx); {
 			case ctx.Err() != nil:
@@ -187,7 +182,7 @@ const (
 
 // awaitChange returns when it is time to look again: when a majority of the nodes has told of a change, when the lock
 // that was found last may have ended by itself, and else a while after the last look, which the nodes count from, too.
-func (l *Inspector) awaitChange(ctx context.Context, heard *look, last *Inspection, looked instant) {
+func (l *core) awaitChange(ctx context.Context, heard *look, last *Inspection, looked instant) {
 	most := lookAfter - chance.Duration(lookAfter/4) // not all at one moment
 	switch {
 	case last == nil:
@@ -222,7 +217,7 @@ func (l *Inspector) awaitChange(ctx context.Context, heard *look, last *Inspecti
 }
 
 // hears reports whether a majority of the nodes could tell of a change, and how often nodes began to.
-func (l *Inspector) hears() (majority bool, began int64) {
+func (l *core) hears() (majority bool, began int64) {
 	hearing := quorum.Set(0)
 	for i, n := range l.nodes {
 		hears, accepts := n.conn.Hears()
@@ -242,7 +237,7 @@ func (l *Inspector) hears() (majority bool, began int64) {
 // It asks the nodes twice, and returns within two node timeouts. The error satisfies errors.Is for [ErrLost] if they do
 // not show such a hold (any more), and for [ErrNoQuorum] if too few answer; [ErrInvalid]: the name or the token cannot
 // be one.
-func (l *Inspector) Check(ctx context.Context, name string, token int64) error {
+func (l *core) Check(ctx context.Context, name string, token int64) error {
 	key, err := l.heldKey(name)
 	if err == nil && token <= 0 {
 		err = invalid("the token %d: want what Lock.Token returns", token)
@@ -256,7 +251,7 @@ func (l *Inspector) Check(ctx context.Context, name string, token int64) error {
 	// A node that has the hold in both answers had it all the time between them, and so all of these had it at one moment.
 	has, silent := l.electorate.All, quorum.Set(0)
 	for range 2 {
-		all, err := l.quorumRead(ctx, "check", name, key, noChannel, 0)
+		all, err := l.quorumRead(ctx, "check", name, key, "", 0)
 		if err != nil {
 			return err
 		}
@@ -264,7 +259,7 @@ func (l *Inspector) Check(ctx context.Context, name string, token int64) error {
 			switch {
 			case s.failed != nil:
 				silent = silent.With(at)
-			case s.value == "" || s.held != token:
+			case s.Value == "" || s.Held != token:
 				has &^= quorum.Set(0).With(at)
 			}
 		}
@@ -315,17 +310,9 @@ func (i *Inspection) conclude(e *quorum.Electorate) {
 	}
 	if i.Owner != "" {
 		i.Remaining, i.Token = i.held(e, had[i.Owner])
-		i.Value = valueIn(i.value)
+		i.Value = protocol.ValueIn(i.value)
 	}
 }
-
-// valueIn returns the value in a text of value.lua.
-func valueIn(text string) string { return text[min(len(text), valueAt):] }
-
-const (
-	heldTokenAt = ownerLen + 1
-	valueAt     = heldTokenAt + 2*(tokenLen+1)
-)
 
 // held returns for how long a majority of a list keeps the lock, of the nodes that have it, and the token that a
 // majority has; it sets the value.
@@ -345,32 +332,23 @@ func (i *Inspection) held(e *quorum.Electorate, nodes quorum.Set) (remaining tim
 		i.value = max(i.value, n.value)
 	}
 	if remaining = e.KeptFor(keeps); remaining == math.MaxInt64 {
-		remaining = readLeft(-1)
+		remaining = protocol.Left(-1)
 	}
 	return remaining, token
 }
 
 // nodeState is one node's answer about a name.
 type nodeState struct {
-	said    bool       // the node has answered what follows
-	failed  *NodeError // why the answer does not count, or nil
-	owner   string
-	label   string
-	readers []string
-	labels  []string // of the readers
-	left    time.Duration
-	token   int64  // the largest that the node remembers
-	held    int64  // the owner's, if the node knows it; without an owner, the same as token
-	value   string // the owner's value, as value.lua has it
-	waiting int
-	entry   runs.Entry
+	protocol.State
+	said   bool       // the node has answered the state
+	failed *NodeError // why the answer does not count, or nil
 }
 
 func (s *nodeState) inspection(addr string) NodeInspection {
 	n := NodeInspection{
-		Addr: addr, Owner: s.owner, Label: s.label, Readers: s.readers, ReaderLabels: s.labels,
-		Token: s.held, Remaining: s.left, Waiting: s.waiting,
-		Runs: runsOf(&s.entry), Value: valueIn(s.value), value: s.value,
+		Addr: addr, Owner: s.Owner, Label: s.Label, Readers: s.Readers, ReaderLabels: s.Labels,
+		Token: s.Held, Remaining: s.Left, Waiting: s.Waiting,
+		Runs: runsOf(&s.Entry), Value: protocol.ValueIn(s.Value), value: s.Value,
 	}
 	if s.failed != nil {
 		n.Err = *s.failed
@@ -383,83 +361,16 @@ func readings(all []nodeState) runs.Reading {
 	entries := make([]*runs.Entry, len(all))
 	for i := range all {
 		if all[i].failed == nil {
-			entries[i] = &all[i].entry
+			entries[i] = &all[i].Entry
 		}
 	}
 	r := runs.Latest(entries)
 	for i := range all {
-		if s := &all[i]; s.said && s.failed != nil && s.entry.Text < r.Text {
+		if s := &all[i]; s.said && s.failed != nil && s.Entry.Text < r.Text {
 			r.Lack = r.Lack.With(i)
 		}
 	}
 	return r
-}
-
-var inspect = script(command{read: readInspect, tells: true}, rows(1),
-	"register", "label", "value", "watchers", "inspect")
-
-func readInspect(reply any) quorum.Answer {
-	parts, _ := reply.([]any)
-	if len(parts) != 10 {
-		return badReply
-	}
-	kinds := true // what is of another kind must not pass for nothing: a register, say, for a job that never ran
-	text := func(i int) string {
-		b, is := parts[i].([]byte)
-		kinds = kinds && is
-		return string(b)
-	}
-	number := func(i int) int64 {
-		n, is := parts[i].(int64)
-		kinds = kinds && is
-		return n
-	}
-	left := func(i int) time.Duration {
-		if number(i) == -2 { // PTTL: the key does not exist
-			return 0
-		}
-		return readLeft(number(i))
-	}
-	s := nodeState{said: true, owner: text(0), left: left(1), waiting: int(number(3))}
-	s.label = agreement.ReadLabel(parts[7])
-	if s.owner == "" && s.left != 0 {
-		return quorum.Answer{Vote: quorum.Failed, Err: errNoLock}
-	}
-	if t := text(2); t != "" {
-		known, err := strconv.ParseFloat(t, 64)
-		if err != nil {
-			return badReply
-		}
-		s.token = int64(known)
-		// Half a step above is not the owner's: see propose.lua. Nor is a token from before the owner was drawn: others,
-		// whose owners look like ours, enter none.
-		since, fenced := agreement.Since(s.owner)
-		if s.owner == "" || fenced && known == float64(s.token) && s.token >= since {
-			s.held = s.token
-		}
-	}
-	if t := text(9); len(t) >= valueAt && t[:ownerLen] == s.owner {
-		s.value = t
-		s.held, _ = token.Parse(t[heldTokenAt:][:tokenLen])
-	}
-	reading, isList := parts[6].([]any)
-	labels, _ := parts[8].([]any)
-	register, registerLeft := text(4), left(5)
-	if !kinds || !isList || len(labels) != len(reading) {
-		return badReply
-	}
-	for i, r := range reading {
-		text, _ := r.([]byte)
-		if _, ok := agreement.ParseOwner(string(text)); ok {
-			s.readers, s.labels = append(s.readers, string(text)), append(s.labels, agreement.ReadLabel(labels[i]))
-		}
-	}
-	var ok bool
-	if s.entry, ok = runs.Parse(register, registerLeft); !ok {
-		err := fmt.Errorf("the register of runs says %.60q, which this library does not write", register)
-		return quorum.Answer{Vote: quorum.Failed, Err: err}
-	}
-	return quorum.Answer{Vote: quorum.Granted, Reply: s}
 }
 
 var errNoPromise = errors.New("does not know our token, so it may still accept what an earlier holder sends")
@@ -467,12 +378,12 @@ var errNoPromise = errors.New("does not know our token, so it may still accept w
 // quorumRead asks every node about a name and waits for all of them, for the node timeout at most. The nodes tell the
 // channel of changes, unless it is "". A node counts only if it knows a token of the name that is not smaller than
 // least. The error says that too few nodes count.
-func (l *Inspector) quorumRead(
-	ctx context.Context, op, name, key string, channel any, least int64,
+func (l *core) quorumRead(
+	ctx context.Context, op, name, key string, channel string, least int64,
 ) ([]nodeState, error) {
 	r := l.rounds.Get().(*round)
-	r.set(inspect, key, uuid.Nil, 0)
-	r.args[0] = channel
+	r.About(protocol.Inspect, key)
+	r.Channel = channel
 	r.poll.Everyone = true
 	r.send(l.nodes, l.electorate.All, l.opts.clock.local())
 	votes, ended := r.wait(ctx)
@@ -485,14 +396,14 @@ func (l *Inspector) quorumRead(
 		part.Outcome = outcomeFailed // of a node that has not answered
 		if votes.Voted(i) {
 			a := votes.Answer(i)
-			all[i], _ = a.Reply.(nodeState)
+			all[i].State, all[i].said = a.Reply.(protocol.State)
 			part.Outcome = outcomes[a.Vote]
 			part.because(a.Err)
 		}
 		switch {
 		case part.Outcome != outcomeGranted:
 			all[i].failed = &part
-		case all[i].token < least:
+		case all[i].Token < least:
 			part.Outcome, part.Err = outcomeAbstained, errNoPromise
 			all[i].failed = &part
 		default:

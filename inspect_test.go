@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/redlock/internal/agreement"
+	"github.com/quorumlock/redlock/internal/protocol"
 	"github.com/quorumlock/redlock/internal/runs"
 )
 
@@ -172,7 +173,7 @@ func TestInspectShowsNoEarlierHoldersToken(t *testing.T) {
 			equals(t, seen.Token+seen.Nodes[0].Token+int64(seen.Age), 0, "the token of another library's lock, and its age")
 		}
 		fl.nodes[:3].do("SET", "job", "for good")
-		equals(t, must(a.Inspect(t.Context(), "job"))(t).Remaining, readLeft(-1), "what is left of a key without a TTL")
+		equals(t, must(a.Inspect(t.Context(), "job"))(t).Remaining, protocol.Left(-1), "what is left of a key without a TTL")
 		failsSaying(t, errOf(b.TryLock(t.Context(), "job")), ErrTaken, "the key has no TTL", "ForceUnlock")
 		succeeds(t, a.ForceUnlock(t.Context(), "job", "for good"))
 		succeeds(t, errOf(b.TryLock(t.Context(), "job")))

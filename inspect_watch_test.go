@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/redlock/internal/agreement"
+	"github.com/quorumlock/redlock/internal/protocol"
 	"github.com/quorumlock/redlock/internal/sim"
 )
 
@@ -77,7 +78,7 @@ const atOnce = 20 * time.Millisecond
 func TestWatch(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, fl *fleet) {
 		a, b, c := fl.locker("a"), fl.locker("b"), fl.locker("c")
-		s := watching(t, c.Inspector, "job")
+		s := watching(t, c.Inspector(), "job")
 		s.sees("free", atOnce)
 		time.Sleep(50 * time.Millisecond)
 
@@ -115,7 +116,8 @@ func TestWatch(t *testing.T) {
 		s.sees("free", 3*time.Second+atOnce)
 		fl.mendAll("a")
 
-		fails(t, b.Once(t.Context(), "job", func(context.Context, *Lock) error { return errNoLock }), errNoLock)
+		failing := errors.New("failing")
+		fails(t, b.Once(t.Context(), "job", func(context.Context, *Lock) error { return failing }), failing)
 		s.sees("", lookAfter)
 		for len(s.seen) > 0 {
 			<-s.seen
@@ -242,7 +244,7 @@ func TestAWatchThatHasEndedCostsNothing(t *testing.T) {
 func TestWatchWithoutAQuorum(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, fl *fleet) {
 		a, c := fl.locker("a"), fl.locker("c")
-		s := watching(t, c.Inspector, "job")
+		s := watching(t, c.Inspector(), "job")
 		s.sees("free", atOnce)
 		fl.nodes[0].Pause()
 		k := must(a.Lock(t.Context(), "job", WithValue("x"), WithTTL(30*time.Second)))(t)
@@ -267,7 +269,7 @@ func TestWatchWithoutMessages(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		fl.nodes.deny("subscribe", "publish")
 		a, c := fl.locker("a"), fl.locker("c")
-		s := watching(t, c.Inspector, "job")
+		s := watching(t, c.Inspector(), "job")
 		s.sees("free", atOnce)
 		for range 3 {
 			k := must(a.TryLock(t.Context(), "job"))(t)
@@ -283,10 +285,10 @@ func TestAWatchDoesNotSpinOnAKeyThatStays(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		fl.nodes.do("SET", "job", "somebody's")
 		var looks atomic.Int64
-		s := watching(t, fl.locker("c").Inspector, "job")
+		s := watching(t, fl.locker("c").Inspector(), "job")
 		s.sees("somebody's", atOnce)
 		fl.nodes[0].Alter(func(c sim.Command) (any, bool, time.Duration) {
-			if len(c.Args) > 1 && c.Args[1] == inspect.Script.SHA {
+			if len(c.Args) > 1 && c.Args[1] == protocol.Inspect.Script.SHA {
 				looks.Add(1)
 			}
 			return nil, false, 0
@@ -371,7 +373,7 @@ func TestAValueThatIsNotConfirmed(t *testing.T) {
 			settleNetwork()
 			fl.nodes[:2].each(func(n *sim.Node) {
 				n.Alter(func(of sim.Command) (any, bool, time.Duration) {
-					if len(of.Args) < 2 || of.Args[1] != extend.Script.SHA {
+					if len(of.Args) < 2 || of.Args[1] != protocol.Extend.Script.SHA {
 						return nil, false, 0
 					}
 					return c.reply, c.reply != nil, c.late
@@ -441,7 +443,8 @@ func TestAWaiterKeepsItsPlaceIfItsValueIsLate(t *testing.T) {
 			fl.nodes.each(func(n *sim.Node) {
 				once := true
 				n.Alter(func(of sim.Command) (any, bool, time.Duration) {
-					if a := of.Args; !once || len(a) < 2 || a[1] != extend.Script.SHA || !strings.HasSuffix(a[len(a)-1], " x") {
+					a, extends := of.Args, protocol.Extend.Script.SHA
+					if !once || len(a) < 2 || a[1] != extends || !strings.HasSuffix(a[len(a)-1], " x") {
 						return nil, false, 0
 					}
 					once = false
@@ -559,7 +562,7 @@ func TestForceUnlockIsToldAtOnce(t *testing.T) {
 				var opts []LockOption
 				if !renew {
 					opts = append(opts, WithoutRenewal())
-					a.listeners.hear(a)
+					a.listeners.hear()
 				}
 				k, other := must(lock(t.Context(), a, opts...))(t), must(a.Lock(t.Context(), "free"))(t)
 				time.Sleep(4 * time.Second)

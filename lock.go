@@ -82,7 +82,7 @@ func (k *Lock) Done() <-chan struct{} {
 	h := k.hold
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.ended() != nil {
+	if h.state != held {
 		return closedDone
 	}
 	if h.tenure.done == nil {
@@ -106,11 +106,11 @@ func (k *Lock) Ending(notice time.Duration) <-chan struct{} {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.expireAt(now)
-	if h.ended() != nil {
+	if h.state != held {
 		return closedDone
 	}
 	e := h.tenure.endingOf(notice)
-	h.tenure.warn(h.tenure.left(now))
+	h.tenure.warn(h.tenure.grant.left(now))
 	h.locker.schedule.Set(h, h.tenure.next(now.local)) // if the Locker is being closed, Abandon comes
 	return e.near
 }
@@ -161,26 +161,26 @@ func (k *Lock) Unlock() error {
 	defer k.mu.Unlock()
 	if k.result == nil {
 		k.result = &unlockOK
-		if err := k.hold.leave(); err != nil {
+		if err := k.hold.giveBack(); err != nil {
 			k.result = &unlockResult{err}
 		}
 	}
 	return k.result.err
 }
 
-// held is a list of the holds that a context carries, the innermost first.
-type held struct {
+// heldKey is the context key of the holds that a context carries.
+type heldKey struct{}
+
+// carried is a hold that a context carries, and those around it, the innermost first.
+type carried struct {
 	lock  *Lock
-	outer *held
+	outer *carried
 }
 
-func (at *held) hasOneOf(l *Inspector) bool {
-	for ; at != nil; at = at.outer {
-		if h := at.lock.hold; h.locker.Inspector == l && !h.finished.Load() {
-			return true
-		}
-	}
-	return false
+// carriedBy returns the holds that the context carries, or nil.
+func carriedBy(ctx context.Context) *carried {
+	at, _ := ctx.Value(heldKey{}).(*carried)
+	return at
 }
 
 // heldContext is a context that ends with a hold. It and all contexts derived from it refer to the handle, so that the
@@ -188,13 +188,17 @@ func (at *held) hasOneOf(l *Inspector) bool {
 // cancel function of its own counts until it is cancelled, since its parent refers to it.
 type heldContext struct {
 	context.Context
-	held
+	carried
+	scope scope
 }
 
 // Value returns what the context carries.
 func (c *heldContext) Value(key any) any {
-	if key == (heldKey{}) {
-		return &c.held
+	switch key.(type) {
+	case heldKey:
+		return &c.carried
+	case scopeKey:
+		return &c.scope
 	}
 	return c.Context.Value(key)
 }
@@ -204,8 +208,8 @@ func (c *heldContext) Err() error {
 	return c.Context.Err()
 }
 
-// Done must not lock the hold's mutex while the hold is ending: finish holds it when it cancels contexts, and a context
-// that is cancelled calls Done of its parent, which may be a heldContext.
+// Done must not lock the hold's mutex while the hold is ending: tellWork holds it when it cancels contexts, and a
+// context that is cancelled calls Done of its parent, which may be a heldContext.
 func (c *heldContext) Done() <-chan struct{} {
 	if h := c.lock.hold; !h.finished.Load() {
 		_ = h.check()
@@ -215,8 +219,8 @@ func (c *heldContext) Done() <-chan struct{} {
 
 // FromContext returns the innermost hold that the context carries, and whether it carries one.
 func FromContext(ctx context.Context) (*Lock, bool) {
-	if h, ok := ctx.Value(heldKey{}).(*held); ok {
-		return h.lock, true
+	if at := carriedBy(ctx); at != nil {
+		return at.lock, true
 	}
 	return nil, false
 }
@@ -234,8 +238,9 @@ func FromContext(ctx context.Context) (*Lock, bool) {
 // [more]: https://github.com/quorumlock/redlock/blob/main/docs/adr/0003-reentrance.md
 func (k *Lock) Context(parent context.Context) (context.Context, context.CancelFunc) {
 	ctx, end := k.hold.context(parent)
-	outer, _ := parent.Value(heldKey{}).(*held)
-	return &heldContext{ctx, held{lock: k, outer: outer}}, func() {
+	around, _ := parent.Value(scopeKey{}).(*scope)
+	in := scope{core: k.hold.locker.core, ended: &k.hold.finished, outer: around}
+	return &heldContext{ctx, carried{lock: k, outer: carriedBy(parent)}, in}, func() {
 		end()
 		runtime.KeepAlive(k) // as long as the caller can call this, it has not dropped the Lock
 	}
@@ -257,7 +262,7 @@ func (h *hold) context(parent context.Context) (context.Context, context.CancelF
 	h.tenure.contexts[&end] = struct{}{}
 	return ctx, func() {
 		h.mu.Lock()
-		if h.ended() == nil {
+		if h.state == held {
 			delete(h.tenure.contexts, &end)
 		}
 		h.mu.Unlock()
@@ -269,19 +274,19 @@ func (h *hold) context(parent context.Context) (context.Context, context.CancelF
 // was unlocked. If the hold was lost, join returns its error: the surrounding work is no longer protected, and a new
 // hold would hide that. A hold of only some of the names is an error, because the caller might wait for itself. So is a
 // read hold if a write lock is requested: it would wait for the surrounding reader.
-func (l *Locker) join(at *held, want *acquisition) (*Lock, error) {
+func (l *Locker) join(at *carried, p *plan) (*Lock, error) {
 	for ; at != nil; at = at.outer {
 		h := at.lock.hold
 		if h.locker != l {
 			continue
 		}
-		some, all := h.covers(want)
+		some, all := p.covered(h.has)
 		if !some {
 			continue
 		}
 		err := h.check()
-		if why := cannotJoin(h, want, all); err == nil && why != "" {
-			return nil, failed(want.op, want.name, invalid("the context carries a %s", why))
+		if why := cannotJoin(h, p, all); err == nil && why != "" {
+			return nil, failed(p.op, p.name, invalid("the context carries a %s", why))
 		}
 		if err == nil {
 			h.mu.Lock()
@@ -296,16 +301,16 @@ func (l *Locker) join(at *held, want *acquisition) (*Lock, error) {
 		case errors.Is(err, ErrUnlocked) && !errors.Is(err, errHandedOver):
 			continue
 		default:
-			return nil, h.endedError(want.op, err)
+			return nil, h.endedError(p.op, err)
 		}
 	}
 	return nil, nil
 }
 
-// cannotJoin returns which hold w cannot join, and why; "" if it can. all: the hold covers all names of w.
-func cannotJoin(h *hold, want *acquisition, all bool) string {
+// cannotJoin returns which hold p cannot join, and why; "" if it can. all: the hold covers all names of p.
+func cannotJoin(h *hold, p *plan, all bool) string {
 	switch {
-	case h.shared && !want.shared:
+	case h.shared && !p.reads():
 		return fmt.Sprintf("read hold of %q, and a writer would wait for that", h.name)
 	case !all:
 		return fmt.Sprintf("hold of %q, which does not cover all of these names", h.name)

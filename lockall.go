@@ -5,6 +5,8 @@ import (
 	"errors"
 	"slices"
 	"strings"
+
+	"github.com/quorumlock/redlock/internal/protocol"
 )
 
 // maxNames limits the names of one LockAll: a node runs nothing else while its script takes them.
@@ -26,84 +28,83 @@ const maxNames = 64
 // that hold, which is the caller's own. Other errors are as from [Locker.Lock]; the errors of nodes say which name is
 // taken, and nothing is left on the nodes.
 func (l *Locker) LockAll(ctx context.Context, names []string, opts ...LockOption) (*Lock, error) {
-	return l.lockAll(ctx, names, true, opts)
+	return l.lockAll(ctx, names, plan{waits: true, joins: true}, opts)
 }
 
 // TryLockAll makes one attempt at all names, within the node timeout: see [Locker.TryLock].
 func (l *Locker) TryLockAll(ctx context.Context, names []string, opts ...LockOption) (*Lock, error) {
-	return l.lockAll(ctx, names, false, opts)
+	return l.lockAll(ctx, names, plan{joins: true}, opts)
 }
 
-func (l *Locker) lockAll(ctx context.Context, names []string, wait bool, opts []LockOption) (*Lock, error) {
-	if len(names) == 1 {
-		return l.lock(ctx, acquisition{op: "lock", name: names[0], waits: wait, joins: true}, opts)
+func (l *Locker) lockAll(ctx context.Context, names []string, p plan, opts []LockOption) (*Lock, error) {
+	if p.op = "lock"; len(names) == 1 {
+		p.name = names[0]
+		return l.lock(ctx, p, opts)
 	}
 	all, err := l.sortNames(names)
 	if err != nil {
 		return nil, notAcquiredError{&opError{op: "lock all", reason: err}}
 	}
-	want := acquisition{waits: wait, joins: true}.of(all, 0, len(names))
-	if !wait {
-		return l.call(ctx, want, opts, (*Locker).try)
+	p = p.of(all, 0, len(names))
+	if !p.waits {
+		return l.call(ctx, p, opts, (*Locker).try)
 	}
-	return l.call(ctx, want, opts, (*Locker).waitAll)
+	return l.call(ctx, p, opts, (*Locker).waitAll)
 }
 
 // sortNames checks the names, and returns them sorted, with their keys.
-func (l *Locker) sortNames(given []string) (*names, error) {
+func (l *Locker) sortNames(given []string) (*protocol.Names, error) {
 	switch {
 	case len(given) == 0:
 		return nil, invalid("no names")
 	case len(given) > maxNames:
 		return nil, invalid("%d names: at most %d", len(given), maxNames)
 	}
-	s := &names{list: slices.Clone(given), keys: make([]string, len(given)), hashes: make([]uint64, len(given))}
-	slices.Sort(s.list)
-	for i, name := range s.list {
-		if i > 0 && name == s.list[i-1] {
+	list, keys := slices.Sorted(slices.Values(given)), make([]string, len(given))
+	for i, name := range list {
+		if i > 0 && name == list[i-1] {
 			return nil, invalid("the name %q is given twice", name)
 		}
 		key, err := l.key(name)
 		if err != nil {
 			return nil, err
 		}
-		s.keys[i], s.hashes[i] = key, hashOf(key)
+		keys[i] = key
 	}
-	return s, nil
+	return protocol.NewNames(list, keys), nil
 }
 
-// of returns the acquisition of the names list[from:to].
-func (want acquisition) of(s *names, from, to int) acquisition {
-	want.op = "lock"
+// of returns the plan for the names list[from:to].
+func (p plan) of(s *protocol.Names, from, to int) plan {
+	p.op = "lock"
 	if to == from+1 {
-		want.name, want.key, want.names = s.list[from], s.keys[from], nil
-		return want
+		p.name, p.key, p.names, p.mode = s.List[from], s.Key(from), nil, exclusive
+		return p
 	}
-	part := &names{list: s.list[from:to], keys: s.keys[from:to], hashes: s.hashes[from:to]}
-	want.name, want.names = strings.Join(part.list, ", "), part
-	return want
+	p.names, p.mode = s.Part(from, to), several
+	p.name = strings.Join(p.names.List, ", ")
+	return p
 }
 
 // waitAll makes an attempt at all names, and if that fails waits for one name after the other.
-func (l *Locker) waitAll(ctx context.Context, want acquisition) (*hold, error) {
+func (l *Locker) waitAll(ctx context.Context, p plan) (*hold, error) {
 	var last error
 	since := l.tokens.time(l.opts.clock.now())
 	for attempts := 1; ; attempts++ {
-		var h *hold
-		before := last
-		if h, _, last = l.attempt(ctx, want); last == nil {
-			return h, nil
+		got := l.attempt(ctx, p, giveUp)
+		if got.hold != nil {
+			return got.hold, nil
 		}
-		last = lastFound(before, last)
+		last = lastFound(last, got.err)
 		if err := l.over(ctx); err != nil {
 			return nil, waitEnded(last, err)
 		}
-		want.observed.waiting(last)
-		if h, err := l.acquireInOrder(ctx, want, last); h != nil || err != nil {
+		p.observed.waiting(last)
+		if h, err := l.acquireInOrder(ctx, p, last); h != nil || err != nil {
 			return h, err
 		}
-		want.waitsSince = since
-		if err := l.rest(ctx, want.opts.backoff(attempts)); err != nil {
+		p.since = since
+		if err := l.rest(ctx, p.opts.backoff(attempts)); err != nil {
 			return nil, waitEnded(last, err)
 		}
 	}
@@ -117,15 +118,15 @@ func (l *Locker) waitAll(ctx context.Context, want acquisition) (*hold, error) {
 // Why no call waits for ever: a call that waits for a name holds no later name. So a call that holds the last name of
 // all waits for nothing, and releases it; then the same is true of the name before it, and so on, down to the first.
 // And each queue is first in, first out, while mere attempts at all names would find all of them free only by chance.
-func (l *Locker) acquireInOrder(ctx context.Context, want acquisition, last error) (*hold, error) {
-	all := want.names
+func (l *Locker) acquireInOrder(ctx context.Context, p plan, last error) (*hold, error) {
+	all := p.names
 	var steps []*hold
 	defer func() {
 		for _, h := range steps {
-			h.discard(nil)
+			h.discard()
 		}
 	}()
-	opts := *want.opts
+	opts := *p.opts
 	opts.renew, opts.maxHold, opts.value = true, 0, ""
 	// A call that is stopped while it waits costs the others no more than any waiter: its names are leased, like a lock
 	// that is handed over. Where the drift leaves too little of a lease, they have the TTL.
@@ -133,54 +134,55 @@ func (l *Locker) acquireInOrder(ctx context.Context, want acquisition, last erro
 	if leased.ttl = min(opts.ttl, l.opts.lease()); leased.check() == nil {
 		opts = leased
 	}
-	step := acquisition{opts: &opts, waits: true, waitsSince: want.waitsSince}
+	step := plan{opts: &opts, waits: true, since: p.since}
 	takeover := *all
-	for next := 0; next < len(all.list); next = len(takeover.from) {
+	for next := 0; next < len(all.List); next = len(takeover.From) {
 		// Names that seem to be free are taken at once, without waiting; but no name behind one that is taken.
-		to := all.firstTaken(next, last)
+		to := firstTaken(all.List, next, last)
 		var h *hold
 		if to > next {
-			before := last
-			if h, _, last = l.attempt(ctx, step.of(all, next, to)); last != nil {
+			got := l.attempt(ctx, step.of(all, next, to), giveUp)
+			if got.err != nil {
 				if err := l.over(ctx); err != nil {
-					return nil, waitEnded(lastFound(before, last), err)
+					return nil, waitEnded(lastFound(last, got.err), err)
 				}
+				last = got.err
 				continue
 			}
+			h, last = got.hold, nil
 		} else {
 			to = next + 1
 			one := step.of(all, next, to)
 			var err error
 			if h, err = l.wait(ctx, one, nil, nil); err != nil { // what was found may be about the other names
-				return nil, lastFound(last, aboutAll(err, want.name, one.name))
+				return nil, lastFound(last, aboutAll(err, p.name, one.name))
 			}
 			last = nil
 		}
-		h.watch(nil)
+		h.begin(nil)
 		steps = append(steps, h)
-		for owner := any(h.owner.String()); len(takeover.from) < to; {
-			takeover.from = append(takeover.from, owner)
+		for owner := h.owner.String(); len(takeover.From) < to; {
+			takeover.From = append(takeover.From, owner)
 		}
 	}
-	want.names = &takeover
-	h, _, _ := l.attempt(ctx, want)
-	return h, nil
+	p.names = &takeover
+	return l.attempt(ctx, p, giveUp).hold, nil
 }
 
 // firstTaken returns the index of the first name, not before the index from, that a failed attempt found taken. It
 // returns from if the attempt failed for another reason, and the number of names if it did not fail.
-func (s *names) firstTaken(from int, failed error) int {
+func firstTaken(names []string, from int, failed error) int {
 	var q *QuorumError
 	if !errors.As(failed, &q) {
-		return len(s.list)
+		return len(names)
 	}
-	first := len(s.list)
+	first := len(names)
 	for _, n := range q.Nodes {
-		if i := slices.Index(s.list, n.Name); n.Outcome == outcomeTaken && i >= from {
+		if i := slices.Index(names, n.Name); n.Outcome == outcomeTaken && i >= from {
 			first = min(first, i)
 		}
 	}
-	if first == len(s.list) {
+	if first == len(names) {
 		return from
 	}
 	return first

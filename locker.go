@@ -20,39 +20,57 @@ import (
 )
 
 // Locker acquires locks on a fixed list of nodes, or on two while nodes are replaced ([WithNewNodes]). Any number of
-// goroutines may use it at once. It has the methods of [Inspector], too: Close, Ready, Status, Inspect, Watch, Check,
-// List and ForceUnlock.
-type Locker struct{ *Inspector }
+// goroutines may use it at once. It looks at locks and nodes like an [Inspector], too.
+type Locker struct {
+	*core
+	schedule   schedule.Schedule          // of the holds
+	local      localqueue.Queues[verdict] // of those that wait for a name; the note: see plan.found
+	turns      turns                      // to ask for a lock
+	work       inFlight                   // functions of Do and Once: Shutdown waits for them even if their holds are lost
+	shut       context.CancelFunc         // ends core.open
+	idle       states                     // changes when no call or no hold is left, from Shutdown on
+	drained    atomic.Bool                // Shutdown found neither
+	noMajority atomic.Int64               // how long after New a call last found no majority connected, in ns; 0: none did
+}
+
+// maxAsking is how many calls may ask for a lock at a time: as many as a connection takes requests. The others come in
+// turn, which costs less than to ask in vain, and leaves the processor to those that read the answers.
+const maxAsking = redisconn.MaxQueue / 2
+
+// turns lets maxAsking calls ask for a lock at a time.
+type turns struct {
+	*semaphore.Weighted
+	calls atomic.Int64 // that have a turn or wait for one
+	took  atomic.Int64 // how long one had it last while at least half were taken, in ns; 0: none had
+}
 
 // Inspector looks at locks and nodes, and acquires nothing: for monitoring, and for administrators. Any number of
 // goroutines may use it at once.
-type Inspector struct {
+type Inspector struct{ *core }
+
+// Inspector returns an Inspector that shares the Locker's connections, and ends with it.
+func (l *Locker) Inspector() *Inspector { return &Inspector{l.core} }
+
+// core is what a Locker and an Inspector have in common: nodes, who votes, clocks, options, events.
+type core struct {
 	nodes      []*node
 	electorate *quorum.Electorate
 	opts       *options
 	rounds     *sync.Pool // of *round
 	tokens     tokens
 	peers      *peers
-	schedule   schedule.Schedule
-	local      localqueue.Queues[verdict] // of those that wait for a name; the note: see acquisition.found
 	listeners  listeners
 	events     *events
-	ctx        context.Context // done when the Locker is closed; ends all waits
-	cancel     context.CancelFunc
-	open       context.Context // done from Shutdown on: ends the waits of calls that no hold has made; ended by ctx, too
-	shut       context.CancelFunc
-	ebb        states      // changes when no call or no hold is left, from Shutdown on
-	drained    atomic.Bool // Shutdown found neither
 	calls      inFlight
-	work       inFlight            // functions of Do and Once, which Shutdown waits for even if their holds are lost
-	turns      *semaphore.Weighted // to ask for a lock, maxAsking of them: see admit
-	attempts   atomic.Int64        // that have such a turn or wait for one
-	turnTook   atomic.Int64        // how long one had it last while at least half were taken, in ns; 0: none had
-	opened     time.Time           // when New was called
-	futile     atomic.Int64        // how long after that a call last found no majority connected, in ns; 0: none did
-	asking     singleflight.Group  // of Nodes
+	ctx        context.Context // done when this is closed; ends all waits
+	cancel     context.CancelFunc
+	open       context.Context    // done from Shutdown on, and with ctx: ends the waits of calls that no hold has made
+	opened     time.Time          // when New was called
+	asking     singleflight.Group // of Status
 	closing    atomic.Bool
 	closed     chan struct{} // by Close, at its end
+	hasHolds   func() bool
+	endHolds   func() (ended int)
 }
 
 // maxName is the longest name in bytes: every message contains the name.
@@ -75,11 +93,27 @@ const maxName = 512
 // ended. So Close a Locker that is not needed any more: one that ends without it counts as at work for another minute,
 // or, with TTLs over 15 s, for up to twice the longest of them and 90 s.
 func New(nodes []string, opts ...Option) (*Locker, error) {
-	i, err := newInspector("New", nodes, opts)
+	c, err := newCore(nodes, opts)
 	if err != nil {
-		return nil, err
+		return nil, &opError{op: "New", reason: err}
 	}
-	return &Locker{i}, nil
+	l := &Locker{core: c, turns: turns{Weighted: semaphore.NewWeighted(maxAsking)}}
+	l.open, l.shut = context.WithCancel(l.ctx)
+	none := func() {
+		if l.open.Err() != nil {
+			l.idle.change()
+		}
+	}
+	l.calls.none, l.work.none = none, none
+	l.schedule.Start(l.opts.clock.local, none)
+	l.local.Init(l.opts.clock.local)
+	l.listeners.owners = l
+	l.hasHolds, l.endHolds = l.schedule.Waits, l.schedule.Close
+	if err := l.start(); err != nil {
+		_ = l.Close()
+		return nil, &opError{op: "New", reason: err}
+	}
+	return l, nil
 }
 
 // ParseNodes returns the URLs in a text, which has commas or white space between them, as in an environment variable.
@@ -92,70 +126,75 @@ func ParseNodes(text string) []string {
 // clients. It is not refused if its lists of nodes conflict with those of clients that are at work: [NodeStatus] tells
 // of that.
 func NewInspector(nodes []string, opts ...Option) (*Inspector, error) {
-	return newInspector("NewInspector", nodes, append(slices.Clip(opts), onlyLooks))
+	c, err := newCore(nodes, append(slices.Clip(opts), onlyLooks))
+	if err == nil {
+		if err = c.start(); err != nil {
+			_ = c.Close()
+		}
+	}
+	if err != nil {
+		return nil, &opError{op: "NewInspector", reason: err}
+	}
+	return &Inspector{c}, nil
 }
 
 var onlyLooks Option = newOption(func(o *options) { o.onlyLooks = true })
 
-func newInspector(op string, nodes []string, opts []Option) (*Inspector, error) {
+// newCore returns a core that is not connected yet.
+func newCore(nodes []string, opts []Option) (*core, error) {
 	o, err := newOptions(opts)
 	if err != nil {
-		return nil, &opError{op: op, reason: err}
+		return nil, err
 	}
 	lists := [][]string{nodes}
 	if o.migrates {
 		lists = append(lists, o.migrateTo)
 	}
-	l := &Inspector{opts: o, opened: o.clock.local(), closed: make(chan struct{})}
-	if l.peers, l.electorate, err = newNodes(lists, o); err != nil {
-		return nil, &opError{op: op, reason: err}
+	c := &core{opts: o, opened: o.clock.local(), closed: make(chan struct{})}
+	if c.peers, c.electorate, err = newNodes(lists, o); err != nil {
+		return nil, err
 	}
-	l.nodes, l.rounds = l.peers.nodes, newRounds(l.electorate)
+	c.nodes, c.rounds = c.peers.nodes, newRounds(c.electorate)
 	maxApart := o.retention / 2 // between two clocks: with more, tokens could be dropped too early; 0: no limit
 	if !o.fencing {
 		maxApart = 0
 	}
-	l.tokens = newTokens(l.electorate, o.clock, maxApart)
+	c.tokens = newTokens(c.electorate, o.clock, maxApart)
+	c.calls = inFlight{idle: make(chan struct{}), none: func() {}}
+	c.ctx, c.cancel = context.WithCancel(context.Background())
+	c.open = c.ctx
+	c.hasHolds, c.endHolds = func() bool { return false }, func() int { return 0 }
+	return c, nil
+}
+
+// start connects, and returns why this may not go on.
+func (l *core) start() error {
+	o := l.opts
 	l.events = startEvents(o.observer, o.logger, o.clock)
-	l.peers.holds = l.schedule.Waits
-	l.peers.busy = func() bool { return l.calls.state.Load() > 0 || l.schedule.Waits() }
+	l.peers.holds = l.hasHolds
+	l.peers.busy = func() bool { return l.calls.state.Load() > 0 || l.hasHolds() }
 	l.peers.open(&l.tokens, l.events, l.electorate)
-	l.ctx, l.cancel = context.WithCancel(context.Background())
-	l.open, l.shut = context.WithCancel(l.ctx)
-	l.calls.none = func() {
-		if l.open.Err() != nil {
-			l.ebb.change()
-		}
-	}
-	l.work.none = l.calls.none
-	l.schedule.Start(o.clock.local, l.calls.none)
-	l.calls.idle, l.turns = make(chan struct{}), semaphore.NewWeighted(maxAsking)
-	l.local.Init(o.clock.local)
-	l.listeners = newListeners(o, l.nodes, l.peers.agreement.Label.ID())
+	l.listeners.init(o, l.nodes, l.peers.agreement.Label.ID())
 	awaitNodes(l.nodes, l.electorate, o)
-	err = duplicateNodes(l.nodes, l.electorate)
-	if err == nil {
-		l.peers.agreement.Open()
-		if conflict := l.listConflict(); conflict != nil {
-			err = conflict
-		}
+	if err := duplicateNodes(l.nodes, l.electorate); err != nil {
+		return err
 	}
-	if err != nil {
-		_ = l.Close()
-		return nil, &opError{op: op, reason: err}
+	l.peers.agreement.Open()
+	if conflict := l.listConflict(); conflict != nil {
+		return conflict
 	}
 	if o.trims() {
 		l.peers.trim(o.clock.now())
 	}
 	l.events.settled()
-	return l, nil
+	return nil
 }
 
 // Close ends all waits and renewals and closes the connections. Before that it lets the calls in flight return and the
 // nodes execute their undos, as far as the nodes answer within the node timeout. It takes two node timeouts at most.
 // Holds that are not unlocked end with [ErrClosed]; the nodes keep them for the rest of the TTL. Calls after Close fail
 // with [ErrClosed]. Close returns nil.
-func (l *Inspector) Close() error {
+func (l *core) Close() error {
 	if !l.closing.CompareAndSwap(false, true) {
 		<-l.closed // not a mutex, which would stop the clock of a test in virtual time
 		return nil
@@ -166,7 +205,7 @@ func (l *Inspector) Close() error {
 	l.events.ending()
 	l.calls.wait(l.opts.nodeTimeout)
 	l.listeners.close()
-	l.peers.agreement.Close(l.schedule.Close)
+	l.peers.agreement.Close(l.endHolds)
 	l.peers.trimLast()
 	ctx, cancel := context.WithTimeout(context.Background(), l.opts.nodeTimeout)
 	defer cancel()
@@ -180,7 +219,7 @@ func (l *Inspector) Close() error {
 // [Lock.Context]), since work in progress may need one more lock. All else goes on. When no hold is left, no call in
 // flight and no function of Do or Once, not even one whose hold was lost, Shutdown closes the Locker, and returns nil.
 //
-// If ctx ends before, Shutdown closes the Locker at once, as [Inspector.Close] does: the holds that are left end with
+// If ctx ends before, Shutdown closes the Locker at once, as [Locker.Close] does: the holds that are left end with
 // ErrClosed, and the nodes keep them for the rest of the TTL, since their work may still be running. The error then
 // satisfies errors.Is for ctx.Err(), and names some of them. If Close ends Shutdown, the error satisfies errors.Is for
 // ErrClosed. Further calls of Shutdown wait like the first, and are nil if the Locker was closed before.
@@ -194,9 +233,9 @@ func (l *Locker) Shutdown(ctx context.Context) (err error) {
 }
 
 // drain returns nil when no hold and no call is left, or why that is not waited for any longer.
-func (l *Inspector) drain(ctx context.Context) error {
+func (l *Locker) drain(ctx context.Context) error {
 	for {
-		changed := l.ebb.next() // before it is looked whether anything is left
+		changed := l.idle.next() // before it is looked whether anything is left
 		if l.schedule.EmptyAnd(func() bool { return l.calls.state.Load() == 0 && l.work.state.Load() == 0 }) {
 			l.drained.Store(true)
 			return nil
@@ -215,10 +254,10 @@ func (l *Inspector) drain(ctx context.Context) error {
 }
 
 // whatIsLeft says how many holds there are, and which.
-func (l *Inspector) whatIsLeft() string {
+func (l *Locker) whatIsLeft() string {
 	var names []string
 	for _, s := range l.schedule.Sleepers() {
-		names = append(names, shown(s.(fmt.Stringer).String()))
+		names = append(names, shown(s.Name()))
 	}
 	slices.Sort(names)
 	text := fmt.Sprintf(": %d holds left", len(names))
@@ -231,24 +270,29 @@ func (l *Inspector) whatIsLeft() string {
 	return text + ", but a call"
 }
 
-// heldKey is the context key of the holds that a context carries.
-type heldKey struct{}
+// scopeKey is the context key of the holds in whose scope a call is.
+type scopeKey struct{}
 
-// carried are these holds.
-type carried interface {
-	hasOneOf(l *Inspector) bool // that has not ended
+// scope is a hold that a context carries, and those around it, the innermost first.
+type scope struct {
+	core  *core
+	ended *atomic.Bool // the hold has
+	outer *scope
 }
 
 // scope returns the context with whose end calls with ctx that acquire fail with ErrClosed.
-func (l *Inspector) scope(ctx context.Context) context.Context {
-	if at, ok := ctx.Value(heldKey{}).(carried); ok && at.hasOneOf(l) {
-		return l.ctx
+func (l *core) scope(ctx context.Context) context.Context {
+	at, _ := ctx.Value(scopeKey{}).(*scope)
+	for ; at != nil; at = at.outer {
+		if at.core == l && !at.ended.Load() {
+			return l.ctx
+		}
 	}
 	return l.open
 }
 
 // key returns the name's key on the nodes.
-func (l *Inspector) key(name string) (string, error) {
+func (l *core) key(name string) (string, error) {
 	switch {
 	case name == "":
 		return "", invalid("the name is empty")
@@ -277,7 +321,7 @@ const closing = 1 << 32
 
 // begin registers a call, which must then call inFlight.end, or returns why it may not begin: ErrClosed, or ctx's
 // error.
-func (l *Inspector) begin(ctx context.Context) error {
+func (l *core) begin(ctx context.Context) error {
 	if ended := ctx.Err(); ended != nil && !l.calls.refused() {
 		return endOf(ctx, ended)
 	}
@@ -301,10 +345,7 @@ func (u *inFlight) begin() bool {
 }
 
 // mayLock returns why this Locker may acquire nothing, or nil.
-func (l *Inspector) mayLock() error {
-	if l.opts.onlyLooks { // Locker{inspector} compiles
-		return invalid("an Inspector takes no lock")
-	}
+func (l *Locker) mayLock() error {
 	if conflict := l.listConflict(); conflict != nil {
 		return conflict
 	}
@@ -312,7 +353,7 @@ func (l *Inspector) mayLock() error {
 }
 
 // listConflict returns why this Locker is refused because of other clients' lists of nodes, or nil.
-func (l *Inspector) listConflict() *ListConflictError {
+func (l *core) listConflict() *ListConflictError {
 	if c := l.peers.agreement.Refusal(); c != nil {
 		return &ListConflictError{Node: c.Node, Own: c.Own, Other: c.Other, apart: c.Apart}
 	}
@@ -320,7 +361,7 @@ func (l *Inspector) listConflict() *ListConflictError {
 }
 
 // ended returns why no call may go on: ErrClosed after Close, or ctx's error.
-func (l *Inspector) ended(ctx context.Context) error {
+func (l *core) ended(ctx context.Context) error {
 	if l.ctx.Err() != nil {
 		return ErrClosed
 	}
@@ -328,7 +369,7 @@ func (l *Inspector) ended(ctx context.Context) error {
 }
 
 // isShut returns ErrClosed if a call with ctx may not acquire, since Shutdown or Close was called, or nil.
-func (l *Inspector) isShut(ctx context.Context) error {
+func (l *core) isShut(ctx context.Context) error {
 	if l.open.Err() != nil && l.scope(ctx).Err() != nil {
 		return ErrClosed
 	}
@@ -336,7 +377,7 @@ func (l *Inspector) isShut(ctx context.Context) error {
 }
 
 // over returns why a call that acquires may wait no longer: ErrClosed, also from Shutdown on, or ctx's error.
-func (l *Inspector) over(ctx context.Context) error {
+func (l *core) over(ctx context.Context) error {
 	if shut := l.isShut(ctx); shut != nil {
 		return shut
 	}
@@ -373,7 +414,7 @@ func (u *inFlight) wait(limit time.Duration) {
 }
 
 // rest returns nil after d, or earlier with the reason why the wait has ended.
-func (l *Inspector) rest(ctx context.Context, d time.Duration) error {
+func (l *core) rest(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
@@ -383,94 +424,4 @@ func (l *Inspector) rest(ctx context.Context, d time.Duration) error {
 	case <-l.scope(ctx).Done():
 	}
 	return l.over(ctx)
-}
-
-// maxAsking is how many calls may ask for a lock at a time: as many as a connection takes requests. The others come in
-// turn, which costs less than to ask in vain, and leaves the processor to those that read the answers.
-const maxAsking = redisconn.MaxQueue / 2
-
-// takeTurn waits for the caller's turn, or returns why the wait ended before it came. The caller must release a turn
-// that it got. observed, which may be nil, is told if the turn does not come at once.
-func (l *Inspector) takeTurn(ctx context.Context, turn *semaphore.Weighted, observed *observation) error {
-	if !turn.TryAcquire(1) {
-		observed.waiting(nil)
-		waiting, cancel := context.WithCancel(ctx)
-		defer cancel()
-		defer context.AfterFunc(l.scope(ctx), cancel)()
-		if turn.Acquire(waiting, 1) != nil {
-			return l.over(ctx)
-		}
-	}
-	ended := l.over(ctx)
-	if ended != nil { // the turn may be free only because the caller ahead had the same deadline
-		turn.Release(1)
-	}
-	return ended
-}
-
-// admit reports whether an attempt has its turn, for which it waits half of the node timeout at most: the other half is
-// for the nodes. If it waited, the node timeout and the validity, too, count from before that: the result in place of
-// begun, which is nil if the call begins here. A caller that asks once is refused at once if its turn would come too
-// late, as far as the last turns have shown: to wait for that would take the processor from those that are served, as
-// to ask in vain does. The caller must call endTurn if it is admitted.
-func (l *Inspector) admit(ctx context.Context, waits bool, begun *instant) (_ *instant, admitted bool) {
-	asking := l.attempts.Add(1)
-	if l.turns.TryAcquire(1) {
-		return begun, true
-	}
-	if l.attempts.Load() > maxAsking { // else a turn is about to be free
-		asking = max(asking, maxAsking+1) // one that came later was faster
-	}
-	took, longest := time.Duration(l.turnTook.Load()), l.opts.nodeTimeout/2
-	if waits || took > 0 && took*time.Duration((asking-1)/maxAsking) <= longest || asking <= maxAsking {
-		if begun == nil {
-			now := l.opts.clock.now()
-			begun = &now
-		}
-		bounded, cancel := context.WithDeadline(ctx, begun.local.Add(longest))
-		defer cancel()
-		admitted = l.takeTurn(bounded, l.turns, nil) == nil
-	}
-	if !admitted {
-		l.attempts.Add(-1)
-	}
-	return begun, admitted
-}
-
-// turnBegins returns the time if at least half of the turns are taken.
-func (l *Inspector) turnBegins() (now instant) {
-	if l.attempts.Load() > maxAsking/2 {
-		now = l.opts.clock.now()
-	}
-	return now
-}
-
-func (l *Inspector) endTurn(begun instant) {
-	if begun != (instant{}) {
-		l.turnTook.Store(int64(max(1, l.opts.clock.now().since(begun))))
-	}
-	l.attempts.Add(-1)
-	l.turns.Release(1)
-}
-
-// notAsked returns the error of a call that asked no node, because too many others of this process were ahead. ended is
-// what ended the caller's wait, or nil.
-func (l *Inspector) notAsked(op, name string, ended error) *QuorumError {
-	e := &QuorumError{
-		Op: op, Name: name, reason: ErrNoQuorum, ctx: ended,
-		detail: "this process was late: too many of its calls were ahead",
-	}
-	e.measure(l.electorate, 0)
-	var up quorum.Set
-	for i, n := range l.nodes {
-		part := NodeError{Addr: n.addr(), List: membershipOf(l.electorate, i), Outcome: outcomeUnasked}
-		if _, down := n.conn.State(); down != nil {
-			part.Outcome, part.Err = outcomeFailed, down
-		} else {
-			up = up.With(i)
-		}
-		e.Nodes = append(e.Nodes, part)
-	}
-	e.late = l.electorate.Suffice(up)
-	return e
 }

@@ -15,7 +15,7 @@ import (
 func (fl *fleet) cloneOf(a *Locker, client string) *Locker {
 	fl.t.Helper()
 	b := fl.locker(client)
-	b.listeners.channel, b.listeners.channelArg = a.listeners.channel, a.listeners.channelArg
+	b.listeners.channel = a.listeners.channel
 	b.peers.agreement.Resume(a.peers.agreement)
 	settleNetwork()
 	return b
@@ -27,7 +27,7 @@ func TestACloneLeavesTheOriginalsLocksAlone(t *testing.T) {
 		bubble(t, 3, func(t *testing.T, fl *fleet) {
 			a := fl.locker("a")
 			clone, other := fl.cloneOf(a, "clone"), fl.locker("b")
-			clone.listeners.listen(clone.ctx, clone)
+			clone.listeners.listen(clone.ctx)
 			held := must(other.Lock(t.Context(), "job"))(t)
 			got := async(func() *Lock { return must(lock(t.Context(), a))(t) })
 			time.Sleep(time.Second)

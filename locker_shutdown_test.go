@@ -321,7 +321,7 @@ func TestShutdownWaitsForWorkThatIsAboutToBegin(t *testing.T) {
 				for _, s := range l.schedule.Sleepers() {
 					h := s.(*hold)
 					h.mu.Lock()
-					h.finish(ErrLost, true)
+					h.becomeLost(ErrLost)
 					h.mu.Unlock()
 				}
 				time.Sleep(time.Second) // Shutdown looks

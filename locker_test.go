@@ -21,7 +21,7 @@ func TestBegin(t *testing.T) {
 	cause := errors.New("enough")
 	cancelled, cancel := context.WithCancelCause(t.Context())
 	cancel(cause)
-	l := &Inspector{}
+	l := &core{calls: inFlight{none: func() {}}}
 	l.calls.idle = make(chan struct{})
 	failsAll(t, l.begin(cancelled), context.Canceled, cause)
 	succeeds(t, l.begin(t.Context()), "open")

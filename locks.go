@@ -10,12 +10,11 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
-	"github.com/google/uuid"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/quorumlock/redlock/internal/agreement"
-	"github.com/quorumlock/redlock/internal/guard"
 	"github.com/quorumlock/redlock/internal/lua"
+	"github.com/quorumlock/redlock/internal/protocol"
 	"github.com/quorumlock/redlock/internal/quorum"
 	"github.com/quorumlock/redlock/internal/resp"
 )
@@ -31,7 +30,7 @@ import (
 //
 // If too few nodes can be walked over, or answer later, the last pair has a [*QuorumError] that satisfies errors.Is for
 // [ErrNoQuorum]; if ctx is done or the Locker closed, its error. A prefix may be empty.
-func (l *Inspector) List(ctx context.Context, prefix string) iter.Seq2[Inspection, error] {
+func (l *core) List(ctx context.Context, prefix string) iter.Seq2[Inspection, error] {
 	return func(yield func(Inspection, error) bool) {
 		names, err := l.namesOnNodes(ctx, prefix)
 		if err != nil {
@@ -67,7 +66,7 @@ func isLock(i *Inspection) bool {
 
 // namesOnNodes returns, sorted, the names under which some node has what may be a lock. A lock that a majority has is
 // on one node at least of any that are too many for a majority without them: so many must have been walked over.
-func (l *Inspector) namesOnNodes(ctx context.Context, prefix string) ([]string, error) {
+func (l *core) namesOnNodes(ctx context.Context, prefix string) ([]string, error) {
 	if err := l.begin(ctx); err != nil {
 		return nil, &opError{op: "list", reason: err}
 	}
@@ -120,7 +119,7 @@ var list = lua.Load("list")
 const walkStep = 100
 
 // walk calls found with each name that begins with prefix and under which the node has what may be a lock.
-func (l *Inspector) walk(ctx context.Context, n *node, prefix string, found func(name string)) error {
+func (l *core) walk(ctx context.Context, n *node, prefix string, found func(name string)) error {
 	begins := []string{prefix}
 	if prefix != "" {
 		begins = append(begins, permitsName+prefix)
@@ -194,7 +193,7 @@ func readWalk(reply any) (cursor string, keys []string, _ error) {
 // the rest of its TTL, or for as long as the holder extends it there; they are too few for a hold. If too few nodes
 // answer, the error is a [*QuorumError] that satisfies errors.Is for [ErrNoQuorum]: then the lock may be taken from
 // owner all the same, if it had no more nodes than it needed. An unsuitable name or owner is an [ErrInvalid].
-func (l *Inspector) ForceUnlock(ctx context.Context, name, owner string) error {
+func (l *core) ForceUnlock(ctx context.Context, name, owner string) error {
 	key, err := l.heldKey(name)
 	switch {
 	case err != nil:
@@ -208,8 +207,8 @@ func (l *Inspector) ForceUnlock(ctx context.Context, name, owner string) error {
 	}
 	defer l.calls.end()
 	r := l.rounds.Get().(*round)
-	r.set(revoke, key, uuid.Nil, 0)
-	r.args[0], r.args[1] = owner, l.revokedFor().Milliseconds()
+	r.About(protocol.Revoke, key)
+	r.From, r.TTL = owner, l.revokedFor()
 	r.poll.Everyone = true // the other nodes should not keep it longer than need be
 	r.send(l.nodes, l.electorate.All, l.opts.clock.local())
 	votes, err := r.wait(ctx)
@@ -229,21 +228,8 @@ var noOwners = []string{quorum.Marker, "unknown", "writer"}
 // maxOwner is the longest owner, in bytes. Ours have 36; other clients of the nodes may have others.
 const maxOwner = 128
 
-// revoke takes a lock from an owner. What it does is no vote on a hold, so it counts on abstaining nodes, too.
-var revoke = script(command{read: readRevoke, trust: guard.TrustAll}, rows(2),
-	"revoked", "readers", "propose", "queue", "watchers", "value", "revoke")
-
-// readRevoke reads the reply: either way the node does not have the lock under that owner.
-func readRevoke(reply any) quorum.Answer {
-	switch reply {
-	case int64(1), int64(0):
-		return quorum.Answer{Vote: quorum.Granted}
-	}
-	return badReply
-}
-
 // revokedFor returns for how long the nodes refuse an owner that was revoked: until its holder has learnt of
 // that, and nothing that it has sent before can be on its way. No TTL is longer than the guard, unless that is off.
-func (l *Inspector) revokedFor() time.Duration {
+func (l *core) revokedFor() time.Duration {
 	return max(time.Minute, 2*l.opts.guard, 2*l.opts.ttl)
 }

@@ -252,7 +252,7 @@ type beginning struct {
 // begins begins a call of everyCall. If it waits, another client has the lock first.
 func (fl *fleet) begins(name string, waits bool, opts ...LockOption) *beginning {
 	t, a, b := fl.t, fl.locker("a"), fl.locker("b")
-	a.listeners.hear(a)
+	a.listeners.hear()
 	settleNetwork()
 	g, ticket := &beginning{key: "job"}, ""
 	if strings.HasSuffix(name, "Acquire") {
@@ -334,11 +334,9 @@ func TestForceUnlockIsToldWhileTheHoldBegins(t *testing.T) {
 	}{"a majority": {[]int{0, 2, 3}, true}, "a minority": {[]int{1, 4}, false}} {
 		subtest(t, what, 5, func(t *testing.T, fl *fleet) {
 			l := fl.locker("a")
-			l.listeners.hear(l)
+			l.listeners.hear()
 			settleNetwork()
-			want := acquisition{op: "lock", name: "job", key: "job", opts: l.opts}
-			h, _, err := l.attempt(t.Context(), want)
-			succeeds(t, err)
+			h := must(l.try(t.Context(), plan{op: "lock", name: "job", key: "job", opts: l.opts}))(t)
 			for _, i := range c.told {
 				fl.nodes[i].Do("ZADD", revokedName, 1e15, h.owner.String())
 			}
@@ -384,11 +382,11 @@ func TestFewRevokedOwnersAreRemembered(t *testing.T) {
 		for range 50 {
 			for range 2 * maxRevocations {
 				for i := range fl.nodes[1:] {
-					l.listeners.receive(i, uuid.NewString()+" revoked job", true, l)
+					l.listeners.receive(i, uuid.NewString()+" revoked job", true)
 				}
 			}
 			if said == 0 {
-				l.listeners.receive(2, owner.String()+" revoked job", true, l)
+				l.listeners.receive(2, owner.String()+" revoked job", true)
 			}
 			if said++; said <= 9 {
 				equals(t, l.listeners.revokers(owner), quorum.Set(0).With(2), "who has told of an owner, after %d s", said)

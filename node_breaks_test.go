@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/redlock/internal/lua"
+	"github.com/quorumlock/redlock/internal/protocol"
 	"github.com/quorumlock/redlock/internal/sim"
 )
 
@@ -197,7 +198,7 @@ func TestANewTTLIsToldAheadOfRequestsThatWait(t *testing.T) {
 				if mode := slices.Index(words, "vote"); mode > 0 && len(words) > mode+5 {
 					lives, _ = strconv.Atoi(words[mode+5])
 				}
-			case acquire.Script.SHA:
+			case protocol.Acquire.Script.SHA:
 				if want := fmt.Sprint("ttl=", ttl.Milliseconds()); !strings.HasSuffix(settings, want) {
 					t.Errorf("a request with %s came after %s", want, settings)
 				}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/quorumlock/redlock/internal/protocol"
 	"github.com/quorumlock/redlock/internal/runs"
 	"github.com/quorumlock/redlock/internal/sim"
 )
@@ -56,7 +57,7 @@ func TestOnceCountsOnlyNodesThatRefuseEarlierHolders(t *testing.T) {
 		a, b, c := fl.locker("a", WithoutRenewal()), fl.locker("b", WithoutRenewal()), fl.locker("c")
 		slowed := false
 		fl.nodes[3].Observe(func(cmd sim.Command) {
-			if cmd.Client == "b" && slices.Contains(cmd.Args, acquire.Script.SHA) && !slowed {
+			if cmd.Client == "b" && slices.Contains(cmd.Args, protocol.Acquire.Script.SHA) && !slowed {
 				slowed = true
 				fl.slow("b", 400*ms, 3)
 				time.AfterFunc(500*ms, func() { fl.slow("b", 0, 3) })
@@ -337,7 +338,7 @@ func TestOnceGivesUpBeforeTheRun(t *testing.T) {
 			defer cancel()
 			seen := 0
 			fl.nodes[0].Observe(func(cmd sim.Command) {
-				if slices.Contains(cmd.Args, inspect.Script.SHA) {
+				if slices.Contains(cmd.Args, protocol.Inspect.Script.SHA) {
 					if seen++; seen == 2 { // the read under the lock
 						fl.pause(time.Minute, 1, 2)
 					}

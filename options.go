@@ -53,8 +53,6 @@ type options struct {
 	migrateTo []string // the URLs of the nodes that replace those of New
 
 	clock clock
-
-	ttlArg any // the TTL in ms, boxed for the wire
 }
 
 // The library's own keys on the nodes, after the prefix. No lock's name may begin with ownNames.
@@ -74,7 +72,7 @@ var ownKeys = regexp.MustCompile(ownNames + `((tokens|waiting|node|floor|setting
 func defaults() options {
 	return options{
 		ttl:         10 * time.Second,
-		drift:       drift{factor: 0.01, slack: 2 * time.Millisecond},
+		drift:       usualDrift,
 		backoff:     pollInterval(10*time.Millisecond, 250*time.Millisecond),
 		nodeTimeout: 250 * time.Millisecond,
 		renew:       true,
@@ -98,19 +96,6 @@ func (o *options) connectTimeout() time.Duration { return max(time.Second, 4*o.n
 // or cut off does not block the lock for its TTL. It is enough for a message and a request that takes the node timeout.
 func (o *options) lease() time.Duration {
 	return max(time.Second, (4 * o.nodeTimeout).Truncate(time.Millisecond)) // what the channel says
-}
-
-// leastLeft returns how much must be left of the term of a hold that was waited for. A lease suffices only if an
-// extension follows in good time.
-func (o *options) leastLeft(term time.Duration) time.Duration {
-	switch {
-	case term >= o.ttl:
-		return leastValidity(o.ttl, o.maxHold)
-	case !o.renew || o.maxHold > 0: // at its maximum, a hold is kept for the rest of what it has
-		return term
-	default:
-		return term / 2
-	}
 }
 
 // Option is a setting for [New]. Each option says whether calls accept it, too: then it is a [LockOption] or a
@@ -465,7 +450,7 @@ func onlyOnce[O Option](opts []O) error {
 // longestTTL keeps sums of times from overflowing.
 const longestTTL = 366 * 24 * time.Hour
 
-// check validates the options, and boxes the TTL so that sending it allocates nothing.
+// check validates the options.
 func (o *options) check() error {
 	if err := cmp.Or(checkTTL("TTL", o.ttl), checkTTL("longest TTL", o.maxTTL)); err != nil {
 		return err
@@ -508,7 +493,6 @@ func (o *options) check() error {
 	if err := agreement.CheckLabel(o.label); err != nil {
 		return invalid("%v", err)
 	}
-	o.ttlArg = o.ttl.Milliseconds()
 	return nil
 }
 

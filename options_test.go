@@ -162,7 +162,6 @@ func TestWhatNoCallCanUseIsRefused(t *testing.T) {
 		_, forgotten := New([]string{"n0"}, WithDoneTTL(15*time.Second))
 		for want, errs := range map[string][]error{
 			"more than one node": {bad}, "twice the TTL": {forgotten},
-			"takes no lock": {errOf((&Locker{fl.locker("looks", onlyLooks).Inspector}).TryLock(t.Context(), "job"))},
 			"asks once": {
 				errOf(l.TryLock(t.Context(), "job", WithMaxWait(time.Second))),
 				errOf(l.TryRLock(t.Context(), "job", WithPollInterval(1, 2))),
@@ -216,8 +215,8 @@ func FuzzOptions(f *testing.F) {
 		if o.nodeTimeout <= 0 || o.ttl > o.guard || o.retention < o.ttl {
 			t.Errorf("accepted: %+v", o)
 		}
-		if o.ttlArg.(int64) <= 0 {
-			t.Errorf("the nodes are told a TTL of %d ms", o.ttlArg)
+		if o.ttl.Milliseconds() <= 0 {
+			t.Errorf("the nodes are told a TTL of %d ms", o.ttl.Milliseconds())
 		}
 	})
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/quorumlock/redlock/internal/agreement"
 	"github.com/quorumlock/redlock/internal/guard"
 	"github.com/quorumlock/redlock/internal/lua"
+	"github.com/quorumlock/redlock/internal/protocol"
 	"github.com/quorumlock/redlock/internal/quorum"
 	"github.com/quorumlock/redlock/internal/redisconn"
 )
@@ -148,7 +149,7 @@ func (p *peers) agreementConfig(o *options, conns []*redisconn.Conn) agreement.C
 
 // allScripts returns what each new connection loads.
 var allScripts = sync.OnceValue(func() []*lua.Script {
-	return slices.Concat([]*lua.Script{trim}, agreement.Scripts(), scripts)
+	return slices.Concat([]*lua.Script{trim}, agreement.Scripts(), protocol.Scripts())
 })
 
 // awaitNodes returns when every first attempt to connect has ended, or when a majority is connected and the node

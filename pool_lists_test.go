@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/redlock/finding"
+	"github.com/quorumlock/redlock/internal/protocol"
 	"github.com/quorumlock/redlock/internal/quorum"
 	"github.com/quorumlock/redlock/internal/sim"
 )
@@ -242,7 +243,7 @@ func TestARefusedClientIsClosedWithAHold(t *testing.T) {
 		}
 		fl.net.SetDelay(sim.Link{Client: "a"}, sim.Up, sim.Delay{Min: 20 * ms, Max: 20 * ms})
 		fl.net.Hold(link0("a", 4), sim.Both)
-		a.undoOwner(release, "other", a.peers.agreement.Label.Owner(1, true), noMember, time.Minute, quorum.Set(0).With(4))
+		a.undoOwner(protocol.Release, "other", a.peers.agreement.Label.Owner(1, true), "", time.Minute, quorum.Set(0).With(4))
 		for i := range 4 {
 			a.nodes[i].conn.CheckSoon()
 		}

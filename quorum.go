@@ -3,13 +3,16 @@ package redlock
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/quorumlock/redlock/internal/guard"
+	"github.com/quorumlock/redlock/internal/protocol"
 	"github.com/quorumlock/redlock/internal/quorum"
 	"github.com/quorumlock/redlock/internal/redisconn"
+	"github.com/quorumlock/redlock/internal/resp"
 )
 
 var outcomes = [quorum.VoteKinds]string{
@@ -20,10 +23,10 @@ var outcomes = [quorum.VoteKinds]string{
 // round is one command to every node at once, and the poll of their votes. Rounds are pooled. A round returns to the
 // pool when its caller and every node are done with it, so a straggler never writes into a round that is reused.
 type round struct {
-	request              // written before the first node gets it, then read-only
-	then    func(*round) // runs at the outcome and takes over the caller's reference; nil: the caller waits
-	onDone  func(*round) // runs when the last reference is gone; may be nil
-	about   any          // onDone: what it is about
+	protocol.Request              // written before the first node gets it, then read-only
+	then             func(*round) // runs at the outcome and takes over the caller's reference; nil: the caller waits
+	// follower is told when all nodes have answered, or will not, and nobody uses the round any more; nil: nobody is.
+	follower interface{ answered(r *round) }
 
 	electorate *quorum.Electorate // set once
 	pool       *sync.Pool
@@ -45,9 +48,9 @@ func newRounds(e *quorum.Electorate) *sync.Pool {
 		}
 		r.poll.Init(e)
 		for i := range r.requests {
-			r.requests[i] = redisconn.Request{Message: &r.Message, Round: r, Node: i, About: &r.request}
+			r.requests[i] = redisconn.Request{Message: &r.Message, Round: r, Node: i, About: &r.Request}
 		}
-		r.request.init()
+		r.Init()
 		return r
 	}
 	return pool
@@ -57,6 +60,7 @@ func newRounds(e *quorum.Electorate) *sync.Pool {
 // sooner or later. It never blocks.
 func (r *round) send(nodes []*node, to quorum.Set, asked time.Time) (accepted quorum.Set) {
 	r.nodes, r.Asked = nodes, asked
+	r.Encode()
 	r.refs.Store(int32(len(nodes)) + 1)
 	r.abandoned.Store(false)
 	r.poll.Begin()
@@ -80,7 +84,7 @@ func (r *round) send(nodes []*node, to quorum.Set, asked time.Time) (accepted qu
 // there, and a waiter would take it again and again for a vote that does not count. The key should go to the holder,
 // whose renewals restore it while the node abstains.
 func (r *round) unasked(n *node) error {
-	if !r.queues {
+	if !r.Queues {
 		return nil
 	}
 	return n.abstaining(r.Asked)
@@ -90,17 +94,29 @@ func (r *round) unasked(n *node) error {
 func (r *round) Reply(node int, reply any, err error) {
 	a, n := r.read(reply, err), r.nodes[node]
 	if a.Err != nil || n.odd.Load() != nil {
-		n.heard(r.command.name(), a.Err)
+		n.heard(r.Kind.Name(), a.Err)
 	}
 	if err == nil && n.guard.Abstention() != nil {
 		if why := n.abstention(r.Asked); why != nil {
-			discount(why, r.command.trust, &a, n.opts.clock.local)
+			discount(why, r.Kind.Trust, &a, n.opts.clock.local)
 		}
 	}
-	if r.command.trust == guard.TrustOld {
-		n.judgeToken(&a, r.token)
+	if r.Kind.Trust == guard.TrustOld {
+		n.judgeToken(&a, r.Token)
 	}
 	r.vote(node, a)
+}
+
+// read reads a node's reply, or why there is none.
+func (r *round) read(reply any, err error) quorum.Answer {
+	switch {
+	case err == nil:
+		return r.Read(reply)
+	case errors.As(err, new(resp.UnexpectedError)):
+		return quorum.Answer{Vote: quorum.Failed, Err: fmt.Errorf("%s: %w", r.Kind.Name(), err)}
+	default:
+		return quorum.Answer{Vote: quorum.Failed, Err: explained(err, "")}
+	}
 }
 
 // judgeToken takes a node's acceptance of a token away if the node has dropped a larger one, and its vote if what it
@@ -140,9 +156,9 @@ func discount(why *guard.Abstention, t guard.Trust, a *quorum.Answer, now func()
 func (r *round) vote(node int, a quorum.Answer) {
 	votes, decided := r.poll.Cast(node, a)
 	outcome := !decided && votes.Certain()
-	explains := decided && (r.queues || votes.Verdict() == quorum.Lost && r.then == nil && !r.command.Undo)
+	explains := decided && (r.Queues || votes.Verdict() == quorum.Lost && r.then == nil && !r.Kind.Undo)
 	switch {
-	case !outcome && !explains && !(r.queues && votes.AnyTaken()):
+	case !outcome && !explains && !(r.Queues && votes.AnyTaken()):
 	case r.then != nil:
 		r.then(r)
 	default:
@@ -171,10 +187,10 @@ func (r *round) wait(ctx context.Context) (quorum.Count, error) {
 // undoes has expired on the nodes. Any other round is over when no vote is needed any more: the outcome is certain, the
 // caller has abandoned the round, or the request was cancelled.
 func (r *round) Over() bool {
-	if r.command.Undo {
-		return !r.expires.IsZero() && r.nodes[0].opts.clock.local().After(r.expires)
+	if r.Kind.Undo {
+		return !r.Expires.IsZero() && r.nodes[0].opts.clock.local().After(r.Expires)
 	}
-	return r.abandoned.Load() || r.cancelled != nil && r.cancelled.Load() || r.poll.SoFar().Certain()
+	return r.abandoned.Load() || r.Cancelled != nil && r.Cancelled.Load() || r.poll.SoFar().Certain()
 }
 
 // abandon is Done for a caller that leaves, or may leave, before the outcome.
@@ -185,10 +201,10 @@ func (r *round) abandon() {
 
 // refusers returns the nodes that are known not to have given the lock.
 func (r *round) refusers(votes quorum.Count) (refused quorum.Set) {
-	if r.command == raise || r.command == lastRaise || r.command == extend {
+	if r.Kind == protocol.Raise || r.Kind == protocol.LastRaise || r.Kind == protocol.Extend {
 		return 0 // with several names, a node that refuses may have given some of them
 	}
-	if r.command == acquireAll && r.names == nil {
+	if r.Kind == protocol.AcquireAll && r.Names == nil {
 		return 0 // the request of an earlier round may still be under way, on a connection that broke since
 	}
 	return votes.Who(quorum.Taken)
@@ -226,15 +242,15 @@ func (r *round) Done() {
 	if r.refs.Add(-1) > 0 {
 		return
 	}
-	if r.onDone != nil {
-		r.onDone(r)
+	if r.follower != nil {
+		r.follower.answered(r)
 	}
 	select {
 	case <-r.wake: // its caller had left before the outcome
 	default:
 	}
-	r.request.clear()
-	r.then, r.onDone, r.nodes, r.poll.Everyone, r.about = nil, nil, nil, false, nil
+	r.Clear()
+	r.then, r.follower, r.nodes, r.poll.Everyone = nil, nil, nil, false
 	r.pool.Put(r)
 }
 
@@ -284,10 +300,10 @@ func (r *round) failure(op, name string, refused error, votes quorum.Count, ende
 			part.ours = n.peers.agreement.Label.Drew(a.Owner)
 			part.Remaining, part.Ahead = a.Remaining, a.Ahead
 			part.because(a.Err)
-			if r.names != nil && a.Vote == quorum.Taken {
-				part.Name = r.names.list[a.Which]
+			if r.Names != nil && a.Vote == quorum.Taken {
+				part.Name = r.Names.List[a.Which]
 			}
-		} else if r.command.trust != guard.TrustAll {
+		} else if r.Kind.Trust != guard.TrustAll {
 			part.because(n.abstaining(r.Asked)) // then its vote would not have counted
 		}
 		e.Nodes = append(e.Nodes, part)

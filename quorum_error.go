@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -207,6 +208,9 @@ type verdict struct {
 	failure *QuorumError
 	at      time.Time
 }
+
+// verdictAtHead is the last verdict of the callers in a local queue, mostly that of the one at the head.
+type verdictAtHead = atomic.Pointer[verdict]
 
 // measure notes how many nodes are needed, and how many of them the given ones are.
 func (e *QuorumError) measure(by *quorum.Electorate, granted quorum.Set) {

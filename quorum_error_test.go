@@ -18,6 +18,7 @@ import (
 
 	"github.com/quorumlock/redlock/internal/cases"
 	"github.com/quorumlock/redlock/internal/guard"
+	"github.com/quorumlock/redlock/internal/protocol"
 	"github.com/quorumlock/redlock/internal/quorum"
 	"github.com/quorumlock/redlock/internal/redisconn"
 )
@@ -48,7 +49,8 @@ func TestQuorumErrorInOneLine(t *testing.T) {
 		"wrong-pass": down(explained(redis.Error("WRONGPASS invalid username-password pair"), "")),
 		"no-host":    lookup(&net.DNSError{Err: "no such host", Name: "r2", Server: "10.0.0.53:53", IsNotFound: true}),
 		"no-dns":     lookup(&net.DNSError{Err: "server misbehaving", Name: "r5", Server: "10.0.0.53:53", IsTemporary: true}),
-		"restarted":  &abstainError{reason: "restarted", until: time.Now(), remaining: 11500 * ms}, "no-lock": errNoLock,
+		"restarted":  &abstainError{reason: "restarted", until: time.Now(), remaining: 11500 * ms},
+		"no-lock":    protocol.ErrNoLock,
 	}
 	ends := map[string]QuorumError{
 		"-": {}, "deadline": {ctx: context.DeadlineExceeded}, "max": {ctx: ErrMaxWait},
@@ -267,7 +269,7 @@ func TestWhoseFailureIsIt(t *testing.T) {
 			{"TTT..", false}, // a majority did refuse
 		} {
 			r := l.rounds.Get().(*round)
-			r.command, r.nodes = acquire, l.nodes
+			r.Kind, r.nodes = protocol.Acquire, l.nodes
 			r.poll.Begin()
 			for i, vote := range c.nodes {
 				err, said := map[rune]error{

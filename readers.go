@@ -26,14 +26,14 @@ import (
 // token and no ticket. Inside a context that carries a hold of the name by the same Locker, a reader's or the writer's,
 // RLock joins that hold. Inside one that carries a read hold, Lock returns [ErrInvalid]: it would wait for that hold.
 func (l *Locker) RLock(ctx context.Context, name string, opts ...LockOption) (*Lock, error) {
-	return l.read(ctx, name, true, opts)
+	return l.read(ctx, plan{name: name, waits: true}, opts)
 }
 
 // TryRLock makes one attempt and returns, within the node timeout, the hold or an error as from [Locker.RLock]. The
 // error satisfies errors.Is for [ErrTaken] also if a writer waits. TryRLock does not join the queue, so a caller that
 // only tries may never get the lock.
 func (l *Locker) TryRLock(ctx context.Context, name string, opts ...LockOption) (*Lock, error) {
-	return l.read(ctx, name, false, opts)
+	return l.read(ctx, plan{name: name}, opts)
 }
 
 // RDo does for a reader what [Locker.Do] does for a writer.
@@ -49,7 +49,7 @@ func (l *Locker) RDo(
 	return lock.do(ctx, fn)
 }
 
-func (l *Locker) read(ctx context.Context, name string, wait bool, opts []LockOption) (*Lock, error) {
-	opts = append(slices.Clip(opts), WithoutFencing())
-	return l.lock(ctx, acquisition{op: "read-lock", name: name, shared: true, waits: wait, joins: true}, opts)
+func (l *Locker) read(ctx context.Context, p plan, opts []LockOption) (*Lock, error) {
+	p.op, p.mode, p.joins = "read-lock", reader, true
+	return l.lock(ctx, p, append(slices.Clip(opts), WithoutFencing()))
 }

@@ -263,7 +263,7 @@ func TestAWriterKeepsReadersOutForLongerThanALease(t *testing.T) {
 				l := fl.locker(fmt.Sprint("late", i))
 				all.Go(func() {
 					time.Sleep(time.Duration(i) * hold / 6)
-					turns(ctx, t, l, calls["RLock"], hold)
+					takeTurns(ctx, t, l, calls["RLock"], hold)
 				})
 			}
 			if ahead == 0 {

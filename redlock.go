@@ -46,7 +46,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"time"
 
 	"github.com/quorumlock/redlock/internal/quorum"
 )
@@ -63,7 +62,7 @@ import (
 //
 // [the queue]: https://github.com/quorumlock/redlock/blob/main/docs/algorithm.md
 func (l *Locker) Lock(ctx context.Context, name string, opts ...LockOption) (*Lock, error) {
-	return l.lock(ctx, acquisition{op: "lock", name: name, waits: true, joins: true}, opts)
+	return l.lock(ctx, plan{op: "lock", name: name, waits: true, joins: true}, opts)
 }
 
 // TryLock makes one attempt. It returns the hold, or an error as from [Locker.Lock], within the node timeout (see
@@ -72,7 +71,7 @@ func (l *Locker) Lock(ctx context.Context, name string, opts ...LockOption) (*Lo
 // and is made again, within the node timeout. While no majority is connected, a call that follows a failed one is held
 // for half of the node timeout before it fails.
 func (l *Locker) TryLock(ctx context.Context, name string, opts ...LockOption) (*Lock, error) {
-	return l.lock(ctx, acquisition{op: "lock", name: name, joins: true}, opts)
+	return l.lock(ctx, plan{op: "lock", name: name, joins: true}, opts)
 }
 
 // Do waits for the lock as [Locker.Lock] does, runs fn with the hold, and unlocks when fn returns or panics. The
@@ -104,65 +103,73 @@ func (k *Lock) do(ctx context.Context, fn func(context.Context, *Lock) error) (e
 }
 
 // lock acquires one name: it tries, or waits.
-func (l *Locker) lock(ctx context.Context, want acquisition, opts []LockOption) (*Lock, error) {
+func (l *Locker) lock(ctx context.Context, p plan, opts []LockOption) (*Lock, error) {
 	var err error
-	if want.key, err = l.key(want.name); err != nil {
-		return nil, notAcquiredError{&opError{op: want.op, reason: err}}
+	if p.key, err = l.key(p.name); err != nil {
+		return nil, notAcquiredError{&opError{op: p.op, reason: err}}
 	}
-	if want.waits {
-		return l.call(ctx, want, opts, (*Locker).tryOrWait)
+	if p.waits {
+		return l.call(ctx, p, opts, (*Locker).tryOrWait)
 	}
-	return l.call(ctx, want, opts, (*Locker).try)
+	return l.call(ctx, p, opts, (*Locker).try)
 }
 
 // try makes one attempt.
-func (l *Locker) try(ctx context.Context, want acquisition) (*hold, error) {
-	want.breaksTies = !want.shared && want.names == nil
-	h, _, err := l.attempt(ctx, want)
-	return h, err
+func (l *Locker) try(ctx context.Context, p plan) (*hold, error) {
+	refused := giveUp
+	if p.mode == exclusive {
+		refused = winTie
+	}
+	got := l.attempt(ctx, p, refused)
+	return got.hold, got.err
 }
 
 // tryOrWait makes one attempt and, if that fails, joins the queue. It joins without an attempt if goroutines of this
 // process wait for the name, or did so a moment ago.
-func (l *Locker) tryOrWait(ctx context.Context, want acquisition) (h *hold, err error) {
-	var first *waiter
-	if want.hasValue() {
-		want.waitsSince = l.tokens.time(l.opts.clock.now()) // if only the value fails, it has no place yet
+func (l *Locker) tryOrWait(ctx context.Context, p plan) (*hold, error) {
+	if p.hasValue() {
+		p.since = l.tokens.time(l.opts.clock.now()) // if only the value fails, it has no place yet
 	}
-	if want.shared || !l.local.Contended(want.key) {
-		want.queues = want.opts.fencing && !want.shared
-		if h, first, err = l.attempt(ctx, want); err == nil {
-			return h, nil
+	var got outcome
+	if p.reads() || !l.local.Contended(p.key) {
+		refused := giveUp
+		if p.opts.fencing && !p.reads() {
+			refused = queueUp
+		}
+		if got = l.attempt(ctx, p, refused); got.hold != nil {
+			return got.hold, nil
 		}
 	}
-	return l.wait(ctx, want, err, first)
+	return l.wait(ctx, p, got.err, got.queued)
 }
+
+// acquisition is how a call acquires what it plans.
+type acquisition = func(l *Locker, ctx context.Context, p plan) (*hold, error)
 
 // call does what all calls that acquire have in common: it applies the options, joins the hold that ctx carries if
 // there is one, else runs acquire, and returns a handle. If the call may wait, the context that acquire gets ends with
 // the longest wait allowed; it is for acquire alone, as everything that outlives the wait belongs to the caller's.
 func (l *Locker) call(
-	ctx context.Context, want acquisition, opts []LockOption,
-	acquire func(*Locker, context.Context, acquisition) (*hold, error),
+	ctx context.Context, p plan, opts []LockOption, acquire acquisition,
 ) (*Lock, error) {
 	var err error
-	if want.opts, err = l.optionsOf(&want, opts); err != nil {
-		return nil, notAcquiredError{failed(want.op, want.name, err)}
+	if p.opts, err = l.optionsOf(&p, opts); err != nil {
+		return nil, notAcquiredError{failed(p.op, p.name, err)}
 	}
-	ask := want.opts.asks
+	ask := p.opts.asks
 	if ask != nil {
-		o := *want.opts
-		o.asks, want.opts = nil, &o // see asker
+		without := *p.opts
+		without.asks, p.opts = nil, &without // see asker
 	}
-	if carried, _ := ctx.Value(heldKey{}).(*held); carried != nil && want.joins {
-		if joined, err := l.join(carried, &want); err != nil {
+	if carried := carriedBy(ctx); carried != nil && p.joins {
+		if joined, err := l.join(carried, &p); err != nil {
 			return nil, notAcquiredError{err}
 		} else if joined != nil {
 			return joined, nil
 		}
 	}
 	if l.events != nil {
-		want.observed = l.events.observe(ctx, want.op, want.name)
+		p.observed = l.events.observe(ctx, p.op, p.name)
 	}
 	var h *hold
 	if err = l.begin(ctx); err == nil {
@@ -171,29 +178,29 @@ func (l *Locker) call(
 		err = cmp.Or(l.isShut(ctx), l.mayLock())
 	}
 	if err != nil {
-		err = failed(want.op, want.name, err)
+		err = failed(p.op, p.name, err)
 	} else {
-		h, err = l.run(ctx, want, acquire)
+		h, err = l.run(ctx, p, acquire)
 	}
 	if err != nil {
-		err = l.told(ctx, &want, err)
+		err = l.told(ctx, &p, err)
 	}
-	want.observed.waited(err)
+	p.observed.waited(err)
 	if err != nil {
-		want.observed.notAcquired(err)
+		p.observed.notAcquired(err)
 		return nil, notAcquiredError{err}
 	}
 	return l.handOut(h.firstHandle(ctx, ask)), nil
 }
 
 // optionsOf returns the options of a call.
-func (l *Locker) optionsOf(want *acquisition, opts []LockOption) (*options, error) {
+func (l *Locker) optionsOf(p *plan, opts []LockOption) (*options, error) {
 	o, err := applyOptions(l.opts, opts)
 	switch {
 	case err != nil:
-	case want.shared && o.value != l.opts.value:
+	case p.reads() && o.value != l.opts.value:
 		err = errReaderValue
-	case !want.waits:
+	case !p.waits:
 		err = onlyOnce(opts)
 	}
 	return o, err
@@ -201,48 +208,46 @@ func (l *Locker) optionsOf(want *acquisition, opts []LockOption) (*options, erro
 
 // run runs acquire in a call that is in flight, unless this Locker is refused meanwhile.
 func (l *Locker) run(
-	ctx context.Context, want acquisition, acquire func(*Locker, context.Context, acquisition) (*hold, error),
+	ctx context.Context, p plan, acquire acquisition,
 ) (*hold, error) {
-	o := want.opts
+	o := p.opts
 	l.peers.agreement.UseTTL(o.ttl)
 	waiting := ctx
-	if want.waits && o.maxWait > 0 {
+	if p.waits && o.maxWait > 0 {
 		bounded, cancel := context.WithTimeoutCause(ctx, o.maxWait, errMaxWaitOver)
 		defer cancel()
 		waiting = bounded
 	}
 	if !l.peers.enough.Load() {
-		if begun := l.awaitMajority(waiting); !want.waits {
-			want.begun = begun
+		if begun := l.awaitMajority(waiting); !p.waits {
+			p.began = begun
 		}
 	}
-	h, err := l.acquireUnrevoked(waiting, want, acquire)
-	if conflict := l.mayLock(); conflict != nil && err == nil && want.from == nil {
+	h, err := l.acquireUnrevoked(waiting, p, acquire)
+	if conflict := l.mayLock(); conflict != nil && err == nil && p.mode != adopted {
 		// It was found while the call waited. Each node tells of it before it votes. A node that has not answered yet may
 		// put the hold into its queue: so it ends as holds do. Nobody was told of it.
-		h.tenure.want.observed = nil
-		h.discard(nil)
-		return nil, failed(want.op, want.name, conflict)
+		h.discard()
+		return nil, failed(p.op, p.name, conflict)
 	}
 	return h, err
 }
 
 // acquireUnrevoked runs acquire until nobody denies the hold, or once if the call asks once.
 func (l *Locker) acquireUnrevoked(
-	ctx context.Context, want acquisition, acquire func(*Locker, context.Context, acquisition) (*hold, error),
+	ctx context.Context, p plan, acquire acquisition,
 ) (*hold, error) {
 	var last error
 	for attempts := 1; ; attempts++ {
-		h, err := acquire(l, ctx, want)
+		h, err := acquire(l, ctx, p)
 		if err != nil {
 			return nil, lastFound(last, err)
 		}
-		if last = l.denial(ctx, h, &want); last == nil {
+		if last = l.denial(ctx, h, &p); last == nil {
 			return h, nil
 		}
-		h.tenure.want.observed = nil // nobody has been told of it
-		h.discard(want.from)
-		if want.waits && l.rest(ctx, want.opts.backoff(attempts)) == nil {
+		h.discard()
+		if p.waits && l.rest(ctx, p.opts.backoff(attempts)) == nil {
 			continue
 		}
 		return nil, waitEnded(last, l.over(ctx))
@@ -251,19 +256,21 @@ func (l *Locker) acquireUnrevoked(
 
 // denial returns nil unless a new hold was revoked. If nodes have told so, it asks all of them for an extension: the
 // hold may rest on what they had said before, and anybody who may publish can tell it in their name.
-func (l *Locker) denial(ctx context.Context, h *hold, want *acquisition) error {
+func (l *Locker) denial(ctx context.Context, h *hold, p *plan) error {
 	for told := quorum.Set(0); ; {
 		fresh := l.listeners.revokers(h.owner) &^ told
 		if fresh == 0 {
 			return nil
 		}
 		told |= fresh
-		r, votes, err := h.confirm(ctx)
+		b := h.tenure.attempt.confirm(ctx)
 		var denial error
-		if votes.Verdict() != quorum.Won {
-			denial = r.notHeld(ctx, want.op, want.name, votes, err, false)
+		if b.votes.Verdict() == quorum.Won {
+			h.tenure.grant = h.tenure.grant.extended(b.start)
+		} else {
+			denial = b.round.notHeld(ctx, p.op, p.name, b.votes, b.err, false)
 		}
-		if r.abandon(); denial != nil {
+		if b.round.abandon(); denial != nil {
 			return denial
 		}
 	}
@@ -272,102 +279,66 @@ func (l *Locker) denial(ctx context.Context, h *hold, want *acquisition) error {
 // handOut returns the first handle of a new hold and schedules its renewal or its end.
 func (l *Locker) handOut(k *Lock) *Lock {
 	h := k.hold
-	if observed := h.tenure.want.observed; observed != nil {
-		observed.acquired(h.owner, h.token, h.tenure.deadline())
+	if observed := h.tenure.observed(); observed != nil {
+		observed.acquired(h.owner, h.token, h.tenure.grant.deadline())
 	}
-	h.watch(k)
+	h.begin(k)
 	return k
 }
 
-// attempt asks all nodes for the lock: once, unless a token must be raised or a tie broken. A failed attempt is undone,
-// unless nodes have put it into their queues: then it returns the waiter, and the caller must go on with that or
-// withdraw it.
-func (l *Locker) attempt(ctx context.Context, want acquisition) (*hold, *waiter, error) {
-	if !want.admitted {
-		if want.begun, want.admitted = l.admit(ctx, want.waits, want.begun); !want.admitted {
-			return nil, nil, l.notAsked(want.op, want.name, l.over(ctx))
+// outcome is what an attempt has come to: a hold, or an error.
+type outcome struct {
+	hold   *hold
+	err    error
+	queued *waiter // with an error: the nodes have put it into their queues, and the caller goes on with it or undoes it
+}
+
+// attempt asks all nodes for the lock: once, unless a token must be raised, a tie broken, or connections broke under
+// it. A failed attempt is undone, unless nodes have put it into their queues.
+func (l *Locker) attempt(ctx context.Context, p plan, refused onRefusal) outcome {
+	began, admitted := l.admit(ctx, &p)
+	if !admitted {
+		return outcome{err: l.notAsked(p.op, p.name, l.over(ctx))}
+	}
+	defer l.endTurn(l.turnBegins())
+	p.began = began
+	for breaks := 0; ; breaks++ {
+		// 1. Draw an owner, and read the clock before anything is sent: the nodes count the TTL from a later moment.
+		a := l.newAttempt(&p, 0)
+
+		// 2. Ask all nodes at once to set the key to the owner unless it exists, and to accept the token.
+		// 3. Wait until it is certain whether a majority grants, and no longer.
+		b := a.ask(ctx, refused)
+
+		// 4. The lock is held if a majority granted it and enough of the TTL is left after subtracting the elapsed time and
+		// the allowance for clock drift.
+		g, won := a.granted(&b), b.is(quorum.Won)
+		if won && g.enough(l.opts.clock.now()) {
+			return outcome{hold: l.heldBy(a, &b, g, refused)}
 		}
-		defer l.endTurn(l.turnBegins())
-	}
 
-	// 1. Draw an owner, and read the clock before anything is sent: the nodes count the TTL from a later moment.
-	h := l.newHold(&want, 0)
-
-	// 2. Ask all nodes at once to set the key to the owner unless it exists, and to accept the token.
-	r := l.askToAcquire(h)
-	if want.queues {
-		h.expectGrants(r)
-	}
-	h.tenure.asked = r.send(l.nodes, l.electorate.All, h.tenure.start.local)
-
-	// 3. Wait until it is certain whether a majority grants, and no longer. If callers that do not wait have split the
-	// votes, the oldest of them asks again. If a majority gave the lock but some of its nodes know larger tokens, propose
-	// a larger one.
-	votes, err := r.wait(ctx)
-	if err == nil && want.breaksTies && votes.Verdict() == quorum.Lost {
-		r, votes, err = l.breakTie(ctx, h, r, votes)
-	}
-	for err == nil && votes.Verdict() == quorum.Short {
-		if want.queues {
-			h.setMember() // with the token that the nodes have
-		}
-		r, votes, err = l.raiseToken(ctx, h, r, votes)
-	}
-	if err == nil && votes.Verdict() == quorum.Won && want.hasValue() {
-		if want.queues {
-			h.setMember()
-		}
-		h.tenure.setValue(h, want.opts.value)
-		r.Done()
-		r, votes, err = h.confirm(ctx)
-	}
-
-	if err == nil && votes.Verdict() == quorum.Lost {
-		err = r.tokenAhead(votes)
-	}
-
-	// 4. The lock is held if a majority granted it and enough of the TTL is left after subtracting the elapsed time and
-	// the allowance for clock drift.
-	won, o := err == nil && votes.Verdict() == quorum.Won, want.opts
-	if won && h.tenure.left(o.clock.now()) >= leastValidity(o.ttl, o.maxHold) {
-		l.tokens.Observe(h.token)
-		if want.queues && h.tenure.member == noMember {
-			h.followStragglers(r)
-		}
-		r.Done()
-		if want.observed != nil {
-			want.observed.attempt(h.tenure.start, nil)
-		}
-		return h, nil, nil
-	}
-
-	// 5. If not, undo it on every node that may have granted or may still do so. The undo follows the acquire on the same
-	// connection, so even a slow node executes them in this order.
-	again := err == nil && want.breaks < maxBreaks && r.broke(votes)
-	if !want.queues {
-		r.abandoned.Store(true)
-		l.undo(h, h.tenure.asked&^r.refusers(votes))
-		if err == nil && !again && votes.Verdict() == quorum.Lost {
-			within, begun := ctx, h.tenure.start.local
-			if r.Asked.After(begun) { // of a further round, whose time-out is not the call's
-				bounded, cancel := context.WithDeadline(ctx, begun.Add(want.opts.nodeTimeout))
-				defer cancel()
-				within = bounded
+		// 5. If not, undo it on every node that may have granted or may still do so. The undo follows the acquire on the
+		// same connection, so even a slow node executes them in this order.
+		again := b.err == nil && breaks < maxBreaks && b.round.broke(b.votes)
+		if refused != queueUp {
+			b.round.abandoned.Store(true)
+			a.undo(a.asked &^ b.round.refusers(b.votes))
+			if b.is(quorum.Lost) && !again {
+				b.votes = a.reason(ctx, &b)
 			}
-			votes = r.waitForReason(within, votes)
 		}
+		failure := b.round.notHeld(ctx, p.op, p.name, b.votes, b.err, won)
+		p.observed.attempt(a.start, failure)
+		if refused == queueUp {
+			return outcome{err: failure, queued: a.inQueues(&b)}
+		}
+		b.round.Done()
+		if begun := a.start; again && l.opts.clock.now().since(begun) < l.opts.nodeTimeout {
+			p.began = &begun
+			continue
+		}
+		return outcome{err: failure}
 	}
-	failure := r.notHeld(ctx, want.op, want.name, votes, err, won)
-	want.observed.attempt(h.tenure.start, failure)
-	if want.queues {
-		return nil, h.waiterOf(r, err), failure
-	}
-	r.Done()
-	if begun := h.tenure.start; again && o.clock.now().since(begun) < o.nodeTimeout {
-		want.begun, want.breaks = &begun, want.breaks+1
-		return l.attempt(ctx, want)
-	}
-	return nil, nil, failure
 }
 
 // maxBreaks is how often an attempt is made again, under a new owner and within the same node timeout, because
@@ -375,57 +346,26 @@ func (l *Locker) attempt(ctx context.Context, want acquisition) (*hold, *waiter,
 // is made a second time because not all need break at one moment.
 const maxBreaks = 2
 
-// breakTie asks again after a round that was lost, if this caller wins the tie, and returns the round to continue with.
-// It takes over the caller's reference to r. All rounds together have one node timeout.
-//
-// What makes a second question under one owner safe: no undo has been sent, so nothing can overtake one; on each
-// connection the question stands behind the first, and the undo, if it comes to that, behind both. Only the votes of
-// the last round count, each for its own token, which is as young as the question. The validity counts from the first
-// reading of the clock.
-func (l *Locker) breakTie(
-	ctx context.Context, h *hold, r *round, votes quorum.Count,
-) (*round, quorum.Count, error) {
-	tie := quorum.Tie{Owner: h.owner.String(), Limit: l.opts.nodeTimeout}
-	if tie.Beaten(votes) {
-		return r, votes, nil // as always where somebody holds the lock: that needs no deadline
+// heldBy returns the hold that an attempt has got.
+func (l *Locker) heldBy(a *attempt, b *ballot, g grant, refused onRefusal) *hold {
+	l.tokens.Observe(a.token)
+	h := newHold(a, g)
+	if refused == queueUp && a.member == "" {
+		b.round.follower = h
 	}
-	begun := h.tenure.start
-	bounded, cancel := context.WithDeadline(ctx, begun.local.Add(l.opts.nodeTimeout))
-	defer cancel()
-	for asked := begun; votes.Verdict() == quorum.Lost; {
-		now := l.opts.clock.now()
-		pause, again := tie.Pause(votes, now.since(asked), now.since(begun))
-		if again {
-			votes, again = l.pauseInTie(bounded, r, &tie, pause)
-		}
-		if !again {
-			return r, votes, ctx.Err()
-		}
-		r.abandon()
-		if asked = l.opts.clock.now(); h.token > 0 {
-			h.token = max(h.token+1, l.tokens.propose(asked)) // a node accepts no token twice
-		}
-		r = l.askFor(acquireAll, h) // of this one name: free, or ours since the round before
-		h.tenure.asked |= r.send(l.nodes, l.electorate.All, asked.local)
-		var err error
-		if votes, err = r.wait(bounded); err != nil {
-			return r, votes, ctx.Err() // nil at the node timeout: the missing votes show that
-		}
+	b.round.Done()
+	if a.plan.observed != nil {
+		a.plan.observed.attempt(a.start, nil)
 	}
-	return r, votes, nil
+	return h
 }
 
-// pauseInTie pauses between two rounds. It returns the votes of r as they are then, and whether to ask again: not if a
-// straggler's answer shows that this caller has lost the tie, or if the time is up.
-func (l *Locker) pauseInTie(
-	ctx context.Context, r *round, tie *quorum.Tie, pause time.Duration,
-) (votes quorum.Count, again bool) {
-	votes, again = r.poll.SoFar(), true
-	look := max(pause/8, time.Millisecond) // no timer is better than a millisecond
-	for ; again && pause > 0; pause -= look {
-		again = l.rest(ctx, min(pause, look)) == nil
-		votes = r.poll.SoFar()
-		again = again && !tie.Beaten(votes)
+// reason waits after an attempt was lost until it is certain why, and returns the votes then.
+func (a *attempt) reason(ctx context.Context, b *ballot) quorum.Count {
+	if begun := a.start.local; b.round.Asked.After(begun) { // of a further round, whose time-out is not the call's
+		bounded, cancel := context.WithDeadline(ctx, begun.Add(a.plan.opts.nodeTimeout))
+		defer cancel()
+		ctx = bounded
 	}
-	return votes, again
+	return b.round.waitForReason(ctx, b.votes)
 }

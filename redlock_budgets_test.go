@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/redlock/internal/budget"
+	"github.com/quorumlock/redlock/internal/protocol"
 	"github.com/quorumlock/redlock/internal/sim"
 )
 
@@ -357,14 +358,13 @@ func TestBudgetsOfACycle(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a", WithAsyncUnlock())
 		settleNetwork()
-		want := acquisition{op: "lock", name: "job", key: "job", opts: l.opts, queues: true}
+		p := plan{op: "lock", name: "job", key: "job", opts: l.opts}
 		// The masters are in this process, too, so this is a cycle without them.
 		cycle := func() {
-			h := l.newHold(&want, 0)
-			r := l.askToAcquire(h)
-			h.expectGrants(r)
-			h.followStragglers(r)
-			r.Done()
+			a := l.newAttempt(&p, 0)
+			b := ballot{round: a.round(p.acquiring(queueUp)), start: a.start}
+			a.expectGrants(b.round)
+			h := l.heldBy(a, &b, a.granted(&b), queueUp)
 			succeeds(t, l.handOut(h.firstHandle(t.Context(), nil)).Unlock())
 		}
 		collectWhenTold(t) // a garbage collection empties the pools
@@ -391,7 +391,7 @@ func TestBudgetsOfACycle(t *testing.T) {
 		for _, n := range fl.nodes {
 			n.Observe(func(c sim.Command) {
 				switch {
-				case slices.Contains(c.Args, raise.Script.SHA):
+				case slices.Contains(c.Args, protocol.Raise.Script.SHA):
 					raises.Add(1)
 				case c.Args[0] == "evalsha" || c.Args[0] == "eval":
 					calls.Add(1)
@@ -417,7 +417,7 @@ func TestBudgetsOfWaiting(t *testing.T) {
 		lockers := fl.several(contenders, "a")
 		var requests, taken, begun, ended atomic.Int64
 		ofLocks := map[string]bool{} // and not what a client does once a second, or once
-		for _, script := range scripts {
+		for _, script := range protocol.Scripts() {
 			ofLocks[script.SHA] = true
 		}
 		for _, n := range fl.nodes {

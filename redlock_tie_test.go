@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/quorumlock/redlock/internal/protocol"
 	"github.com/quorumlock/redlock/internal/sim"
 )
 
@@ -37,7 +38,7 @@ func (fl *fleet) again() func() int {
 	count := 0
 	for _, n := range fl.nodes {
 		n.Observe(func(c sim.Command) {
-			if len(c.Args) > 1 && c.Args[0] == "evalsha" && c.Args[1] == acquireAll.Script.SHA {
+			if len(c.Args) > 1 && c.Args[0] == "evalsha" && c.Args[1] == protocol.AcquireAll.Script.SHA {
 				mu.Lock()
 				count++
 				mu.Unlock()

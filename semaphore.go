@@ -9,10 +9,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/uuid"
 	"golang.org/x/sync/semaphore"
 
 	"github.com/quorumlock/redlock/internal/localqueue"
+	"github.com/quorumlock/redlock/internal/protocol"
 	"github.com/quorumlock/redlock/internal/quorum"
 	"github.com/quorumlock/redlock/internal/slots"
 )
@@ -33,7 +33,6 @@ type Semaphore struct {
 	name   string
 	err    error               // why name or permits are invalid, or nil
 	base   string              // the slots' keys without their numbers
-	count  any                 // string: the number of slots, as a command argument
 	turns  *semaphore.Weighted // one per slot: only a caller that has a turn competes on the nodes
 	all    []slot
 	slots  *slots.Slots
@@ -63,7 +62,7 @@ func (l *Locker) Semaphore(name string, permits int) *Semaphore {
 	case permits < 1 || permits > maxPermits:
 		s.err = invalid("%d permits: want 1 to %d", permits, maxPermits)
 	default:
-		s.base, s.count = l.opts.prefix+permitsName+name+":", strconv.Itoa(permits)
+		s.base = l.opts.prefix + permitsName + name + ":"
 		s.turns = semaphore.NewWeighted(int64(permits))
 		s.all = make([]slot, permits)
 		for i := range s.all {
@@ -79,7 +78,7 @@ func (l *Locker) Semaphore(name string, permits int) *Semaphore {
 const permitsName = ownNames + "permit:"
 
 // heldKey returns the key of a hold's name, which may be that of a lock or of a slot.
-func (l *Inspector) heldKey(name string) (string, error) {
+func (l *core) heldKey(name string) (string, error) {
 	inner, isSlot := strings.CutPrefix(name, permitsName)
 	if !isSlot {
 		return l.key(name)
@@ -108,14 +107,14 @@ const maxPermits = 1000
 //
 // [more]: https://github.com/quorumlock/redlock/blob/main/docs/recipes.md
 func (s *Semaphore) Acquire(ctx context.Context, opts ...LockOption) (*Lock, error) {
-	return s.acquire(ctx, true, opts)
+	return s.acquire(ctx, plan{waits: true}, opts)
 }
 
 // TryAcquire takes a free permit and does not wait for one. It returns within three times the node timeout. The error
 // satisfies errors.Is for [ErrTaken] if every slot was taken on so many nodes that no majority was possible, or if
 // other clients were faster eight times in a row.
 func (s *Semaphore) TryAcquire(ctx context.Context, opts ...LockOption) (*Lock, error) {
-	return s.acquire(ctx, false, opts)
+	return s.acquire(ctx, plan{}, opts)
 }
 
 // Do does for a permit what [Locker.Do] does for a lock.
@@ -131,17 +130,17 @@ func (s *Semaphore) Do(
 	return permit.do(ctx, fn)
 }
 
-func (s *Semaphore) acquire(ctx context.Context, wait bool, opts []LockOption) (*Lock, error) {
+func (s *Semaphore) acquire(ctx context.Context, p plan, opts []LockOption) (*Lock, error) {
 	if s.err != nil {
 		return nil, notAcquiredError{failed("acquire", s.name, s.err)}
 	}
-	want := acquisition{op: "acquire", name: s.name, key: s.base, waits: wait}
-	return s.locker.call(ctx, want, opts, func(l *Locker, ctx context.Context, want acquisition) (h *hold, err error) {
-		want.waitsSince = l.tokens.time(l.opts.clock.now())
-		if wait {
-			h, err = s.wait(ctx, &want)
+	p.op, p.name, p.key = "acquire", s.name, s.base
+	return s.locker.call(ctx, p, opts, func(l *Locker, ctx context.Context, p plan) (h *hold, err error) {
+		p.since = l.tokens.time(l.opts.clock.now())
+		if p.waits {
+			h, err = s.wait(ctx, &p)
 		} else {
-			h, _, err = s.try(ctx, &want)
+			h, _, err = s.try(ctx, &p)
 		}
 		var q *QuorumError
 		if errors.As(err, &q) {
@@ -153,10 +152,10 @@ func (s *Semaphore) acquire(ctx context.Context, wait bool, opts []LockOption) (
 	})
 }
 
-// ofSlot returns the acquisition of one slot, of those for any.
-func (want acquisition) ofSlot(s *slot) acquisition {
-	want.name, want.key = s.name, s.key
-	return want
+// ofSlot returns the plan for one slot, of that for any.
+func (p plan) ofSlot(s *slot) plan {
+	p.name, p.key = s.name, s.key
+	return p
 }
 
 // maxTries is how many slots try attempts, while other clients are faster, before it reports that all are taken.
@@ -164,12 +163,12 @@ const maxTries = 8
 
 // try attempts one slot that is probably free, then surveys the slots and attempts the free ones. It returns the last
 // survey, or nil if there was none.
-func (s *Semaphore) try(ctx context.Context, want *acquisition) (h *hold, seen *slots.Survey, err error) {
+func (s *Semaphore) try(ctx context.Context, p *plan) (h *hold, seen *slots.Survey, err error) {
 	l, tries := s.locker, 0
 	begun := l.opts.clock.local()
 	if i := s.slots.Guess(begun); i != slots.None {
 		tries++
-		if h, err = s.attempt(ctx, i, want); err == nil || !slotTaken(err) {
+		if h, err = s.attempt(ctx, i, p); err == nil || !slotTaken(err) {
 			return h, nil, err
 		}
 	}
@@ -198,7 +197,7 @@ func (s *Semaphore) try(ctx context.Context, want *acquisition) (h *hold, seen *
 				break
 			}
 			tries++
-			if h, err = s.attempt(ctx, i, want); err == nil || !slotTaken(err) {
+			if h, err = s.attempt(ctx, i, p); err == nil || !slotTaken(err) {
 				return h, seen, err
 			}
 		}
@@ -207,12 +206,12 @@ func (s *Semaphore) try(ctx context.Context, want *acquisition) (h *hold, seen *
 }
 
 // attempt makes one attempt for slot i.
-func (s *Semaphore) attempt(ctx context.Context, i int, want *acquisition) (*hold, error) {
+func (s *Semaphore) attempt(ctx context.Context, i int, p *plan) (*hold, error) {
 	s.slots.AddCallers(i, 1)
 	defer s.slots.AddCallers(i, -1)
-	h, _, err := s.locker.attempt(ctx, want.ofSlot(&s.all[i]))
-	s.record(i, h)
-	return h, err
+	got := s.locker.attempt(ctx, p.ofSlot(&s.all[i]), giveUp)
+	s.record(i, got.hold)
+	return got.hold, got.err
 }
 
 // record records this Semaphore's latest hold of slot i, or with nil that another client has the slot.
@@ -234,8 +233,8 @@ func (s *Semaphore) survey(ctx context.Context, before *slots.Survey) (*slots.Su
 	var err error
 	for breaks := 0; ; breaks++ {
 		r = l.rounds.Get().(*round)
-		r.set(surveySlots, s.base, uuid.Nil, 0)
-		r.args[0] = s.count
+		r.About(protocol.Survey, s.base)
+		r.Slots = len(s.all)
 		r.send(l.nodes, l.electorate.All, asked)
 		if votes, err = r.wait(ctx); err != nil || breaks == maxBreaks || !r.broke(votes) {
 			break
@@ -255,7 +254,7 @@ func (s *Semaphore) survey(ctx context.Context, before *slots.Survey) (*slots.Su
 		}
 		numbers := votes.Answer(i).Reply.([]int64)
 		if len(numbers) != perSlot*len(s.all) {
-			failure.Nodes[i].Outcome, failure.Nodes[i].Err = outcomeFailed, surveySlots.unexpected(numbers)
+			failure.Nodes[i].Outcome, failure.Nodes[i].Err = outcomeFailed, protocol.Survey.Unexpected(numbers)
 			continue
 		}
 		replies[i], answered = slotReplies(numbers), answered.With(i)
@@ -267,24 +266,6 @@ func (s *Semaphore) survey(ctx context.Context, before *slots.Survey) (*slots.Su
 	return s.slots.Survey(replies, before), failure.Nodes, nil
 }
 
-var surveySlots = script(command{read: readSurvey, tells: true}, rows(1), "readers", "propose", "queue", "survey")
-
-// readSurvey reads a list of numbers. Its caller checks their count, since only the Semaphore knows how many slots it
-// has.
-func readSurvey(reply any) quorum.Answer {
-	parts, ok := reply.([]any)
-	numbers := make([]int64, len(parts))
-	for i, p := range parts {
-		var is bool
-		numbers[i], is = p.(int64)
-		ok = ok && is
-	}
-	if !ok || len(parts) == 0 {
-		return badReply
-	}
-	return quorum.Answer{Vote: quorum.Granted, Reply: numbers}
-}
-
 // perSlot is how many numbers the nodes reply for each slot: see internal/lua/survey.lua.
 const perSlot = 3
 
@@ -292,7 +273,7 @@ const perSlot = 3
 func slotReplies(numbers []int64) []slots.Reply {
 	replies := make([]slots.Reply, 0, len(numbers)/perSlot)
 	for at := range slices.Chunk(numbers, perSlot) {
-		r := slots.Reply{Taken: at[0] != -2, Left: max(readLeft(at[0]), 0), Waiters: int(at[1]), Token: at[2]}
+		r := slots.Reply{Taken: at[0] != -2, Left: max(protocol.Left(at[0]), 0), Waiters: int(at[1]), Token: at[2]}
 		if at[0] == -1 {
 			r.Left = time.Hour // the key has no TTL
 		}
@@ -312,23 +293,23 @@ func slotTaken(err error) bool {
 
 // wait tries for a permit and then waits for one. At most as many callers as there are slots do so at a time; the
 // others wait in the local queue.
-func (s *Semaphore) wait(ctx context.Context, want *acquisition) (*hold, error) {
+func (s *Semaphore) wait(ctx context.Context, p *plan) (*hold, error) {
 	l := s.locker
 	queue := l.local.Join(s.base) // of all Semaphores of the name, whose callers may go by what the others are told
 	defer l.local.Leave(s.base)
-	want.head = &queue.Note
-	if ended := l.takeTurn(ctx, s.turns, want.observed); ended != nil {
+	p.head = &queue.Note
+	if ended := l.takeTurn(ctx, s.turns, p.observed); ended != nil {
 		return nil, waitEnded(l.notFirst("acquire", s.name, nil), ended)
 	}
 	defer s.turns.Release(1)
-	h, seen, err := s.try(ctx, want)
+	h, seen, err := s.try(ctx, p)
 	if err != nil {
-		want.found(err)
+		p.found(err)
 		if ended := l.over(ctx); ended != nil {
 			return nil, waitEnded(err, ended)
 		}
-		want.observed.waiting(err)
-		h, err = s.queue(ctx, want, seen, err)
+		p.observed.waiting(err)
+		h, err = s.queue(ctx, p, seen, err)
 	}
 	if h != nil {
 		queue.Note.Store(nil) // there may be other permits
@@ -338,12 +319,12 @@ func (s *Semaphore) wait(ctx context.Context, want *acquisition) (*hold, error) 
 
 // queue waits in the queue of one slot after the other until it holds one. The place in each queue depends on when the
 // wait began, so moving to another queue loses no time.
-func (s *Semaphore) queue(ctx context.Context, want *acquisition, seen *slots.Survey, last error) (*hold, error) {
-	defer func() { s.slots.Contend(want.opts.clock.local().Add(localqueue.ContendedFor)) }()
+func (s *Semaphore) queue(ctx context.Context, p *plan, seen *slots.Survey, last error) (*hold, error) {
+	defer func() { s.slots.Contend(p.opts.clock.local().Add(localqueue.ContendedFor)) }()
 	for at := s.slots.ShortestQueue(seen, slots.None); ; at = s.slots.ShortestQueue(seen, at) {
 		var h *hold
 		var err error
-		if h, seen, err = s.waitOn(ctx, at, want, seen, last); h != nil || seen == nil {
+		if h, seen, err = s.waitOn(ctx, at, p, seen, last); h != nil || seen == nil {
 			return h, err
 		}
 		last = lastFound(last, err)
@@ -361,7 +342,7 @@ const surveysPerSlot = 8
 // surveys the slots and takes one that has become free. When it is time to wait for another slot, it returns no hold,
 // the last survey and what was found.
 func (s *Semaphore) waitOn(
-	ctx context.Context, i int, want *acquisition, joined *slots.Survey, last error,
+	ctx context.Context, i int, p *plan, joined *slots.Survey, last error,
 ) (*hold, *slots.Survey, error) {
 	l := s.locker
 	s.slots.AddCallers(i, 1)
@@ -374,13 +355,13 @@ func (s *Semaphore) waitOn(
 	queued, end := context.WithCancel(ctx)
 	defer end()
 	go func() { // every return below waits for its outcome
-		h, err := l.queue(queued, want.ofSlot(&s.all[i]), last, nil)
+		h, err := l.queue(queued, p.ofSlot(&s.all[i]), last, nil)
 		got <- outcome{h, err}
 		end() // a survey in flight is not needed any more
 	}()
 	seen := joined
 	for surveys := 1; ; surveys++ {
-		pause := time.NewTimer(s.pause(want.opts, surveys, seen))
+		pause := time.NewTimer(s.pause(p.opts, surveys, seen))
 		select {
 		case q := <-got:
 			pause.Stop()
@@ -393,10 +374,10 @@ func (s *Semaphore) waitOn(
 			if seen = fresh; joined == nil {
 				joined = fresh
 			}
-			if other := s.tryFree(queued, want, seen); other != nil {
+			if other := s.tryFree(queued, p, seen); other != nil {
 				end()
 				if q := <-got; q.h != nil {
-					q.h.withdraw()
+					q.h.discard()
 				}
 				return other, nil, nil
 			}
@@ -413,12 +394,12 @@ func (s *Semaphore) waitOn(
 }
 
 // tryFree attempts the slot that is most likely free, if any is.
-func (s *Semaphore) tryFree(ctx context.Context, want *acquisition, seen *slots.Survey) *hold {
+func (s *Semaphore) tryFree(ctx context.Context, p *plan, seen *slots.Survey) *hold {
 	free := s.slots.Free(seen)
 	if len(free) == 0 {
 		return nil
 	}
-	h, _ := s.attempt(ctx, free[0], want)
+	h, _ := s.attempt(ctx, free[0], p)
 	return h
 }
 

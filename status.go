@@ -57,7 +57,7 @@ type NodeClients struct {
 // every 5 to 15 s if it may not do it. Status returns within the node timeout, or when ctx is done; if it is done
 // already, it asks nobody. Calls at the same time share the answers.
 // Whether a majority votes, Ready says after it.
-func (l *Inspector) Status(ctx context.Context) []NodeStatus {
+func (l *core) Status(ctx context.Context) []NodeStatus {
 	if ctx.Err() == nil {
 		answered := l.asking.DoChan("", func() (any, error) { //nolint:contextcheck // not until this caller leaves
 			l.probeAll()
@@ -77,7 +77,7 @@ func (l *Inspector) Status(ctx context.Context) []NodeStatus {
 
 // probeAll probes all connected nodes and returns within the node timeout. A probe that has to wait for another one of
 // its node may take longer; Close waits for it.
-func (l *Inspector) probeAll() {
+func (l *core) probeAll() {
 	if l.begin(l.ctx) != nil {
 		return
 	}
@@ -293,7 +293,7 @@ func (n *node) noteIdleTimeout(reply any, failed error) {
 // TLS in [NodeConfig] decides, which is asked anew), or are no Redis servers. While this Locker is refused because of
 // other clients' lists of nodes, Ready waits, too, and its error is a [*ListConflictError]. The error satisfies
 // errors.Is for [ErrClosed] after [Inspector.Close], and from [Locker.Shutdown] on.
-func (l *Inspector) Ready(ctx context.Context) error {
+func (l *core) Ready(ctx context.Context) error {
 	for {
 		if l.calls.refused() || l.isShut(ctx) != nil {
 			return &opError{op: "ready", reason: ErrClosed}
@@ -319,20 +319,6 @@ func (l *Inspector) Ready(ctx context.Context) error {
 	}
 }
 
-// restUntilReady returns nil when the votes of a majority count, as far as the Locker knows, or when the Locker is
-// refused, which the next request tells; or else the reason why the wait has ended.
-func (l *Inspector) restUntilReady(ctx context.Context) error {
-	for {
-		changed := l.peers.states.next() // before the states are read
-		now := l.opts.clock.local()
-		seen := l.readiness(now, false)
-		if ended := l.over(ctx); ended != nil || l.electorate.Suffice(seen.votes) || l.mayLock() != nil {
-			return ended
-		}
-		l.awaitStates(ctx, changed, seen)
-	}
-}
-
 // readiness is what the Locker knows of whether the nodes may vote.
 type readiness struct {
 	failure *QuorumError
@@ -342,7 +328,7 @@ type readiness struct {
 }
 
 // readiness goes by what this Locker counts, or forNew by what a client that starts now does, too.
-func (l *Inspector) readiness(now time.Time, forNew bool) readiness {
+func (l *core) readiness(now time.Time, forNew bool) readiness {
 	seen := readiness{failure: &QuorumError{Op: "ready", reason: ErrNoQuorum}}
 	for i, n := range l.nodes {
 		part := NodeError{Addr: n.addr(), List: membershipOf(l.electorate, i), Outcome: outcomeVotes}
@@ -407,7 +393,7 @@ func (o *options) certifiesAnew(kind endpoint.MismatchKind) bool {
 }
 
 // awaitStates returns when the state of a node has changed, when the first abstention ends, or when the wait is over.
-func (l *Inspector) awaitStates(ctx context.Context, changed <-chan struct{}, seen readiness) {
+func (l *core) awaitStates(ctx context.Context, changed <-chan struct{}, seen readiness) {
 	for _, n := range l.nodes {
 		n.conn.Wanted()
 	}
@@ -422,38 +408,5 @@ func (l *Inspector) awaitStates(ctx context.Context, changed <-chan struct{}, se
 	case <-end:
 	case <-ctx.Done():
 	case <-l.scope(ctx).Done():
-	}
-}
-
-// futileEvery is how often a call fails for lack of a majority that is connected, unless the node timeout is short.
-const futileEvery = 250 * time.Millisecond
-
-// awaitMajority holds a caller that tries again at once while no majority is connected, since all that it could do is
-// fail: until there is a majority, or for futileEvery since the last call that found none, but for half of the node
-// timeout at most. It returns at once, and nil, if there was no such call; otherwise, when the caller came.
-func (l *Inspector) awaitMajority(ctx context.Context) *instant {
-	now := l.opts.clock.now()
-	last := time.Duration(l.futile.Load())
-	defer func() { l.futile.Store(int64(l.opts.clock.local().Sub(l.opened))) }()
-	rest := min(l.opened.Add(last).Add(futileEvery).Sub(now.local), l.opts.nodeTimeout/2)
-	if last == 0 || rest <= 0 {
-		return nil
-	}
-	over := time.NewTimer(rest)
-	defer over.Stop()
-	for {
-		changed := l.peers.states.next() // before the majority is looked for
-		if l.peers.enough.Load() {
-			return &now
-		}
-		select {
-		case <-changed:
-		case <-over.C:
-			return &now
-		case <-ctx.Done():
-			return &now
-		case <-l.scope(ctx).Done():
-			return &now
-		}
 	}
 }

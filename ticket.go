@@ -40,16 +40,12 @@ func (k *Lock) Ticket() (string, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.expireAt(now)
-	if ended := h.ended(); ended != nil && !errors.Is(ended, errHandedOver) {
-		return "", h.endedError("ticket", ended)
-	} else if ended == nil {
-		if h.tenure.member != noMember {
-			h.locker.listeners.handOver(h.owner, h.tenure.deadline())
-			h.tenure.member = noMember
-		}
-		h.locker.peers.agreement.HandedOver(h.tenure.deadline())
-		h.tenure.undoFormer(h.locker)
-		h.finish(errHandedOver, false)
+	switch h.state {
+	case handedOver:
+	case held:
+		h.becomeHandedOver()
+	default:
+		return "", h.endedError("ticket", h.ended())
 	}
 	deadline := h.until().UnixMilli()
 	text := fmt.Sprintf("%s %d %d %s", h.owner, h.token, deadline, h.name)
@@ -102,13 +98,9 @@ func (l *Locker) Adopt(ctx context.Context, text string, opts ...LockOption) (*L
 		return nil, notAcquiredError{&opError{op: "adopt", reason: err}}
 	}
 	l.tokens.Observe(min(t.token, l.tokens.time(l.opts.clock.now())+token.MaxAhead.Microseconds()))
-	want := acquisition{op: "adopt", name: t.name, key: key, from: t.owner.String()}
-	return l.call(ctx, want, opts, func(l *Locker, ctx context.Context, want acquisition) (*hold, error) {
-		h, _, err := l.attempt(ctx, want)
-		if err == nil {
-			// From now on it is a hold like any other, except that release also releases what the former owner has.
-			h.tenure.want.from, h.tenure.former = nil, t.owner
-		}
-		return h, err
+	p := plan{op: "adopt", name: t.name, key: key, mode: adopted, former: t.owner}
+	return l.call(ctx, p, opts, func(l *Locker, ctx context.Context, p plan) (*hold, error) {
+		got := l.attempt(ctx, p, giveUp)
+		return got.hold, got.err
 	})
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/quorumlock/redlock/internal/protocol"
 	"github.com/quorumlock/redlock/internal/quorum"
 )
 
@@ -119,7 +120,7 @@ func TestAReadersLateGrantIsReturned(t *testing.T) {
 		for i, n := range fl.nodes {
 			n.Do("SET", "job", quorum.Marker, "PX", 10_000)
 			n.Do("ZADD", "redlock:read:job", time.Now().Add(10*time.Second).UnixMilli(), owner.String())
-			l.listeners.receive(i, owner.String()+" "+readerToken+" job", true, l)
+			l.listeners.receive(i, owner.String()+" "+protocol.ReaderToken+" job", true)
 		}
 		fl.clean()
 	})

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"strings"
 
+	"github.com/quorumlock/redlock/internal/protocol"
 	"github.com/quorumlock/redlock/internal/quorum"
 	"github.com/quorumlock/redlock/internal/waiting"
 )
@@ -27,23 +28,23 @@ import (
 // queues. last is the error of the attempt that failed before, or nil, and first the waiter that the nodes have put
 // into their queues by it, or nil. More attempts would not help: after a split vote every client gives way to the
 // oldest, while in a queue each waits its turn.
-func (l *Locker) wait(ctx context.Context, want acquisition, last error, first *waiter) (*hold, error) {
+func (l *Locker) wait(ctx context.Context, p plan, last error, first *waiter) (*hold, error) {
 	ended := l.over(ctx)
 	if ended != nil && last != nil {
-		first.withdraw()
+		first.undoFirst()
 		return nil, waitEnded(last, ended)
 	}
-	queue := l.local.Join(want.key)
-	defer l.local.Leave(want.key)
-	want.head = &queue.Note
+	queue := l.local.Join(p.key)
+	defer l.local.Leave(p.key)
+	p.head = &queue.Note
 	if last != nil {
-		want.observed.waiting(last)
-		want.found(last)
+		p.observed.waiting(last)
+		p.found(last)
 	}
-	if !want.shared && ended == nil { // readers get the lock together, so each reader joins the nodes' queues itself
+	if !p.reads() && ended == nil { // readers get the lock together, so each reader joins the nodes' queues itself
 		if !queue.Turn.TryAcquire(1) {
-			first.withdraw() // while it waited here, it could not use votes that the nodes hand it
-			first, last, ended = nil, nil, l.takeTurn(ctx, queue.Turn, want.observed)
+			first.undoFirst() // while it waited here, it could not use votes that the nodes hand it
+			first, last, ended = nil, nil, l.takeTurn(ctx, queue.Turn, p.observed)
 		}
 		if ended == nil {
 			defer queue.Turn.Release(1)
@@ -51,13 +52,13 @@ func (l *Locker) wait(ctx context.Context, want acquisition, last error, first *
 	}
 	if ended != nil {
 		if last == nil {
-			last = l.notFirst(want.op, want.name, nil)
+			last = l.notFirst(p.op, p.name, nil)
 		}
 		return nil, waitEnded(last, ended)
 	}
-	h, err := l.queue(ctx, want, last, first)
+	h, err := l.queue(ctx, p, last, first)
 	if err == nil {
-		want.found(nil)
+		p.found(nil)
 	}
 	return h, err
 }
@@ -65,7 +66,7 @@ func (l *Locker) wait(ctx context.Context, want acquisition, last error, first *
 // queueWait is one caller's wait in the nodes' queues, under one owner after the other.
 type queueWait struct {
 	locker *Locker
-	want   acquisition
+	plan   plan
 	last   error           // why the last request got nothing; nil: none has an answer yet
 	since  int64           // when the wait of the next owner counts from, in µs of the nodes' time
 	seen   waiting.History // what the requests have found
@@ -74,8 +75,8 @@ type queueWait struct {
 
 // queue waits in the nodes' queues until the lock is held. Its first request counts as part of the attempt that failed
 // before, with the error last, if there was one; if first is not nil, it is the request of that attempt.
-func (l *Locker) queue(ctx context.Context, want acquisition, last error, first *waiter) (*hold, error) {
-	l.listeners.listen(l.ctx, l) //nolint:contextcheck // until Close, not until the caller leaves
+func (l *Locker) queue(ctx context.Context, p plan, last error, first *waiter) (*hold, error) {
+	l.listeners.listen(l.ctx) //nolint:contextcheck // until Close, not until the caller leaves
 	l.listeners.waiting.Add(1)
 	defer l.listeners.waiting.Add(-1)
 	for _, i := range l.tokens.Poor() {
@@ -83,99 +84,112 @@ func (l *Locker) queue(ctx context.Context, want acquisition, last error, first 
 	}
 	begun := l.opts.clock.now()
 	if first != nil {
-		begun = first.hold.tenure.start
+		begun = first.attempt.start
 	}
-	q := &queueWait{locker: l, want: want, last: last, waiter: first, seen: waiting.History{First: first != nil}}
-	q.since = cmp.Or(want.waitsSince, l.tokens.time(begun))
+	q := &queueWait{locker: l, plan: p, last: last, waiter: first, seen: waiting.History{First: first != nil}}
+	q.since = cmp.Or(p.since, l.tokens.time(begun))
 	for attempts := 1; ; attempts++ {
-		h, err := q.turn(ctx, attempts)
-		if err != errAskAgain { //nolint:errorlint // the cause of ctx, which is the caller's, may claim to be any error
-			return h, err
+		switch n := q.turn(ctx, attempts); n.step {
+		case become:
+			return newHold(q.waiter.attempt, n.grant), nil
+		case leave:
+			return nil, n.err
+		case askAgain:
 		}
 	}
 }
 
-// turn makes one request and waits for what comes of it: it returns the hold, errAskAgain, or why the wait is over.
-func (q *queueWait) turn(ctx context.Context, attempts int) (*hold, error) {
-	l, o := q.locker, q.want.opts
+// turn makes one request and waits for what comes of it.
+func (q *queueWait) turn(ctx context.Context, attempts int) next {
+	l, o := q.locker, q.plan.opts
 	r, asked, err := q.ask(ctx)
 	if err != nil {
-		return nil, err
+		return over(err)
 	}
 	pause := q.seen.Pause(o.backoff(attempts), max(o.ttl, queueLives)/2)
-	if !q.want.shared {
+	if !q.plan.reads() {
 		pause.BehindReaders = min(o.ttl, l.opts.lease()) / 2
 	}
-	h, err := q.waiter.await(ctx, r, asked, pause, &q.seen)
-	if h == nil && isLate(q.last) {
-		q.find(r, true) // by the answers since
+	n := q.waiter.await(ctx, r, asked, pause, &q.seen)
+	if n.step != become && isLate(q.last) {
+		q.plan.found(q.find(r)) // by the answers since
 	}
-	if errors.Is(err, errAskAgain) {
-		err = cmp.Or(r.tokenAhead(r.poll.SoFar()), err)
-	}
-	var over error
-	switch conflict := l.mayLock(); {
-	case conflict != nil: // found since the wait began
-		over = waitEnded(q.last, conflict)
-	case errors.Is(err, errTokenAhead): // nodes gave the lock, but it cannot be held without a token
-		over = r.notHeld(ctx, q.want.op, q.want.name, r.poll.SoFar(), err, false)
-	case err != nil && !errors.Is(err, errAskAgain):
-		over = waitEnded(q.last, err)
-	}
-	if over != nil {
-		q.waiter.leave(r)
-		return nil, over
+	if ended := q.ended(ctx, r, n); ended != nil {
+		q.waiter.undo(r)
+		return over(ended)
 	}
 	v := q.waiter.votes(r)
 	q.waiter.drop(r)
 	switch {
-	case h == nil:
-		return nil, q.decide(ctx, &v, attempts)
-	case q.want.hasValue():
-		return q.giveValue(ctx, h, attempts)
+	case n.step == askAgain:
+		return q.decide(ctx, &v, attempts)
+	case q.plan.hasValue():
+		return q.giveValue(ctx, n.grant, attempts)
 	}
-	return h, nil
+	return n
 }
 
-// giveValue returns the hold if the nodes keep its value. Otherwise the hold is given back, and the wait goes on.
-func (q *queueWait) giveValue(ctx context.Context, h *hold, attempts int) (*hold, error) {
-	o := q.want.opts
-	h.tenure.setValue(h, o.value)
-	r, votes, err := h.confirm(ctx)
-	won := err == nil && votes.Verdict() == quorum.Won
-	if won && h.tenure.left(o.clock.now()) >= leastValidity(o.ttl, o.maxHold) {
-		r.Done()
-		return h, nil
+// ended returns why the wait is over, or nil.
+func (q *queueWait) ended(ctx context.Context, r *round, n next) error {
+	err := n.err
+	if n.step == askAgain {
+		err = r.tokenAhead(r.poll.SoFar())
 	}
-	q.last = r.notHeld(ctx, q.want.op, q.want.name, votes, err, won)
-	q.want.found(q.last)
-	q.want.observed.waiting(q.last)
-	r.abandon()
-	h.withdraw()
+	switch conflict := q.locker.mayLock(); {
+	case conflict != nil: // found since the wait began
+		return waitEnded(q.last, conflict)
+	case errors.Is(err, errTokenAhead): // nodes gave the lock, but it cannot be held without a token
+		return r.notHeld(ctx, q.plan.op, q.plan.name, r.poll.SoFar(), err, false)
+	case err != nil:
+		return waitEnded(q.last, err)
+	}
+	return nil
+}
+
+// giveValue grants the hold if the nodes keep its value. Otherwise the votes are given back, and the wait goes on.
+func (q *queueWait) giveValue(ctx context.Context, g grant, attempts int) next {
+	o, a := q.plan.opts, q.waiter.attempt
+	a.setValue(o.value)
+	b := a.confirm(ctx)
+	g, won := g.extended(b.start), b.is(quorum.Won)
+	if won && g.enough(q.locker.opts.clock.now()) {
+		b.round.Done()
+		return next{step: become, grant: g}
+	}
+	q.last = b.round.notHeld(ctx, q.plan.op, q.plan.name, b.votes, b.err, won)
+	q.plan.found(q.last)
+	q.plan.observed.waiting(q.last)
+	b.round.abandon()
+	a.undo(a.asked)
 	q.waiter = nil
 	q.since++ // see decide
-	if ended := q.locker.rest(ctx, o.backoff(attempts)); ended != nil {
-		return nil, waitEnded(q.last, ended)
+	return q.rest(ctx, attempts)
+}
+
+// rest pauses before the next request.
+func (q *queueWait) rest(ctx context.Context, attempts int) next {
+	if ended := q.locker.rest(ctx, q.plan.opts.backoff(attempts)); ended != nil {
+		return over(waitEnded(q.last, ended))
 	}
-	return nil, errAskAgain
+	return next{step: askAgain}
 }
 
 // ask asks the nodes for the lock and returns the request when its outcome is certain, or why the wait is over. If the
 // attempt before has put the caller into the queues, its request is the first.
 func (q *queueWait) ask(ctx context.Context) (r *round, asked instant, err error) {
-	l, want := q.locker, &q.want
+	l, p := q.locker, &q.plan
 	if w := q.waiter; w != nil && w.first != nil {
 		r, w.first = w.first, nil
-		return r, w.hold.tenure.start, nil
+		return r, w.attempt.start, nil
 	}
 	if q.waiter == nil {
-		q.waiter = l.waiterFor(l.newHold(want, q.since))
+		q.waiter = l.newAttempt(p, q.since).waiter()
 	}
 	w := q.waiter
-	if ended := l.takeTurn(ctx, l.turns, want.observed); ended != nil {
-		w.hold.withdraw()
+	if ended := l.takeTurn(ctx, l.turns.Weighted, p.observed); ended != nil {
+		w.attempt.undo(w.attempt.asked)
 		if q.last == nil {
-			q.last = l.notAsked(want.op, want.name, nil)
+			q.last = l.notAsked(p.op, p.name, nil)
 		}
 		return nil, asked, waitEnded(q.last, ended)
 	}
@@ -183,88 +197,124 @@ func (q *queueWait) ask(ctx context.Context) (r *round, asked instant, err error
 	err = w.awaitOutcome(ctx, r)
 	l.turns.Release(1)
 	enough := w.votes(r).Enough
-	found := q.find(r, !enough)
+	found := q.find(r)
 	if enough {
 		found = nil
+	} else {
+		q.plan.found(found)
 	}
-	want.observed.attempt(asked, found)
+	p.observed.attempt(asked, found)
 	if err == nil && found != nil {
-		want.observed.waiting(found)
+		p.observed.waiting(found)
 	}
 	return r, asked, nil
 }
 
-// find notes why a request has not got the lock, as far as that is certain, and tells the other callers if it is to.
-func (q *queueWait) find(r *round, tell bool) error {
-	failure := r.failure(q.want.op, q.want.name, ErrTaken, r.poll.SoFar(), nil)
+// find notes why a request has not got the lock, as far as that is certain.
+func (q *queueWait) find(r *round) error {
+	failure := r.failure(q.plan.op, q.plan.name, ErrTaken, r.poll.SoFar(), nil)
 	q.last = lastFound(q.last, failure)
-	if tell {
-		q.want.found(failure)
-	}
 	return failure
 }
 
-// decide does what the votes say after a request that did not get the lock, and returns errAskAgain or why the wait is
-// over.
-func (q *queueWait) decide(ctx context.Context, v *waiting.Votes, attempts int) error {
-	l, o := q.locker, q.want.opts
-	q.want.observed.waiting(q.last) // at the latest: a majority may have given it a lock that it could not hold
-	decided, pauses := q.seen.Decide(v, q.want.shared, q.waiter.owner)
+// decide does what the votes say after a request that did not get the lock: to ask again, or why the wait is over.
+func (q *queueWait) decide(ctx context.Context, v *waiting.Votes, attempts int) next {
+	l, a := q.locker, q.waiter.attempt
+	q.plan.observed.waiting(q.last) // at the latest: a majority may have given it a lock that it could not hold
+	decided, pauses := q.seen.Decide(v, q.plan.reads(), q.waiter.owner)
 	switch decided {
 	case waiting.KeepVotes:
-		return errAskAgain
+		return next{step: askAgain}
 	case waiting.Requeue:
-		q.since = l.tokens.time(o.clock.now())
+		q.since = l.tokens.time(l.opts.clock.now())
 	case waiting.GiveBack, waiting.Retreat:
 		q.since++ // no owner of this wait may be that of another attempt, whose undo may still be on its way
 	}
 	// The node hands each returned vote to its oldest waiter. If it cannot notify that waiter, the waiter must find the
 	// lock free with its next request: so this one pauses before it asks again.
-	q.waiter.hold.withdraw()
+	a.undo(a.asked)
 	q.waiter = nil
 	if !pauses {
-		return errAskAgain
+		return next{step: askAgain}
 	}
-	err := l.rest(ctx, o.backoff(attempts))
-	if decided == waiting.Retreat && err == nil {
-		err = l.restUntilReady(ctx)
+	n := q.rest(ctx, attempts)
+	if decided == waiting.Retreat && n.step == askAgain {
+		if ended := l.restUntilReady(ctx); ended != nil {
+			return over(waitEnded(q.last, ended))
+		}
 	}
-	if err != nil {
-		return waitEnded(q.last, err)
+	return n
+}
+
+// restUntilReady returns nil when the votes of a majority count, as far as the Locker knows, or when the Locker is
+// refused, which the next request tells; or else the reason why the wait has ended.
+func (l *Locker) restUntilReady(ctx context.Context) error {
+	for {
+		changed := l.peers.states.next() // before the states are read
+		now := l.opts.clock.local()
+		seen := l.readiness(now, false)
+		if ended := l.over(ctx); ended != nil || l.electorate.Suffice(seen.votes) || l.mayLock() != nil {
+			return ended
+		}
+		l.awaitStates(ctx, changed, seen)
 	}
-	return errAskAgain
+}
+
+// found tells the other callers how the last request failed, or with nil that it did not. If it came to no verdict,
+// they go by the one before.
+func (p *plan) found(err error) {
+	if p.head == nil {
+		return
+	}
+	v := &verdict{at: p.opts.clock.local()}
+	if err != nil && (!errors.As(err, &v.failure) || v.failure.late) {
+		return
+	}
+	p.head.Store(v)
+}
+
+// fresh returns the verdict at the head if it is not too old to go by, or nil.
+func (p *plan) fresh(head *verdictAtHead) *verdict {
+	if head == nil {
+		return nil
+	}
+	v := head.Load()
+	if v == nil || p.opts.clock.local().Sub(v.at) > queueLives || v.failure == nil && p.reads() {
+		return nil // that a caller has got the lock keeps no reader away
+	}
+	return v
 }
 
 // told returns the error of a call that failed with err: if its context ended before it had a verdict itself, then what
 // this process was told last of the name, if anything.
-func (l *Locker) told(ctx context.Context, want *acquisition, err error) error {
+func (l *Locker) told(ctx context.Context, p *plan, err error) error {
 	var q *QuorumError
 	var unasked *opError
 	var ended error
 	switch {
-	case want.from != nil:
+	case p.mode == adopted:
 		return err // whether others have the lock says nothing of whose it is
 	case errors.As(err, &q) && q.late:
 		ended = q.ctx
-	case want.waits && errors.As(err, &unasked) && errors.Is(unasked.reason, ctx.Err()) && ctx.Err() != nil:
+	case p.waits && errors.As(err, &unasked) && errors.Is(unasked.reason, ctx.Err()) && ctx.Err() != nil:
 		ended = unasked.reason
 	default:
 		return err
 	}
-	of := want.names
+	of := p.names
 	if of == nil {
-		of = &names{list: []string{want.name}, keys: []string{want.key}}
+		of = protocol.NewNames([]string{p.name}, []string{p.key})
 	}
 	var known *verdict
 	var name string
-	for i := 0; i < len(of.keys) && known == nil; i++ {
-		name, known = of.list[i], want.fresh(l.local.Note(of.keys[i]))
+	for i := 0; i < len(of.List) && known == nil; i++ {
+		name, known = of.List[i], p.fresh(l.local.Note(of.Key(i)))
 	}
 	if known == nil {
 		return err
 	}
-	e := l.notFirst(want.op, want.name, known)
-	if e.ctx = ended; want.names != nil {
+	e := l.notFirst(p.op, p.name, known)
+	if e.ctx = ended; p.names != nil {
 		e.Nodes = ofName(e.Nodes, name)
 	}
 	return e

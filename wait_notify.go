@@ -4,39 +4,37 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
 
-	"github.com/quorumlock/redlock/internal/agreement"
 	"github.com/quorumlock/redlock/internal/guard"
+	"github.com/quorumlock/redlock/internal/protocol"
 	"github.com/quorumlock/redlock/internal/quorum"
 	"github.com/quorumlock/redlock/internal/redisconn"
-	"github.com/quorumlock/redlock/internal/token"
 )
 
 // listeners receives the nodes' notifications that a waiter was handed a lock. It subscribes before a caller that
 // will wait asks for the first time, where the node's connection serves for that, too, and elsewhere when a caller
 // waits for the first time. Waiting never depends on that: a waiter that gets no notification asks again.
 type listeners struct {
-	channel    string // of this Locker, and of every copy of its process: see leave
-	channelArg any    // string: the channel
-	nodes      []*node
-	now        func() time.Time
-	heard      sync.Once    // hear was called
-	start      sync.Once    // listen was called
-	ended      []func()     // wait for the ends of the subscriptions, which end with the Locker's context; set by start
-	waiting    atomic.Int64 // callers that wait
+	channel string    // of this Locker, and of every copy of its process: see leave
+	owners  ownership // nil: of an Inspector, which has none
+	nodes   []*node
+	now     func() time.Time
+	heard   sync.Once    // hear was called
+	start   sync.Once    // listen was called
+	ended   []func()     // wait for the ends of the subscriptions, which end with the Locker's context; set by start
+	waiting atomic.Int64 // callers that wait
 
 	mu    sync.Mutex
-	of    map[uuid.UUID]listener // by owner, while it may be in a queue and while it has a hold; guarded by mu
-	early map[uuid.UUID][]grant  // for owners that notify nobody yet, one of each node; guarded by mu
-	left  [2]map[uuid.UUID]bool  // the last owners for which leave was called: newer ones, older ones; guarded by mu
-	looks map[string][]*look     // of those that watch, by key; guarded by mu
-	taken []revocations          // by node; guarded by mu
+	of    map[uuid.UUID]listener      // by owner, while it may be in a queue and while it has a hold; guarded by mu
+	early map[uuid.UUID][]handedGrant // for owners that notify nobody yet, one of each node; guarded by mu
+	left  [2]map[uuid.UUID]bool       // the last owners for which leave was called: newer ones, older ones; guarded by mu
+	looks map[string][]*look          // of those that watch, by key; guarded by mu
+	taken []revocations               // by node; guarded by mu
 
 	revoking  atomic.Bool                 // a node has ever told that an owner was revoked
 	told      [2]map[uuid.UUID]quorum.Set // who has told so of which owners: newer ones, older ones; guarded by mu
@@ -141,42 +139,41 @@ type listener struct {
 	notify func(node int, a quorum.Answer, main bool)
 }
 
-// grant is a notification that nobody has taken yet.
-type grant struct {
+// handedGrant is a notification that nobody has taken yet.
+type handedGrant struct {
 	node int
 	quorum.Answer
 }
 
-// grantee takes the grants to owners that no longer wait: the Locker, which undoes them. It is told, too, which owners
-// have been revoked. Function values of its methods would be allocated by each Lock.
-type grantee interface {
+// ownership takes the grants to owners that no longer wait: the Locker, which undoes them. It is told, too, which
+// owners have been revoked. Function values of its methods would be allocated by each Lock.
+type ownership interface {
 	returnGrant(node int, key string, owner uuid.UUID, shared bool)
 	askRevoked(node int, owner uuid.UUID)
 }
 
-func newListeners(o *options, nodes []*node, id string) listeners {
-	channel := fmt.Sprintf("%s%s%s:%s:%d", o.prefix, ownChannels, id, uuid.NewString(), o.lease().Milliseconds())
-	return listeners{
-		channel: channel, channelArg: channel, nodes: nodes, now: o.clock.local,
-		of: make(map[uuid.UUID]listener), early: make(map[uuid.UUID][]grant), taken: make([]revocations, len(nodes)),
-	}
+func (s *listeners) init(o *options, nodes []*node, id string) {
+	s.channel = fmt.Sprintf("%s%s%s:%s:%d", o.prefix, ownChannels, id, uuid.NewString(), o.lease().Milliseconds())
+	s.nodes, s.now = nodes, o.clock.local
+	s.of, s.early = make(map[uuid.UUID]listener), make(map[uuid.UUID][]handedGrant)
+	s.taken = make([]revocations, len(nodes))
 }
 
 // hear listens where that takes no second connection: where the connection that is there speaks RESP3. So the request
 // that follows, which may put its caller into a queue, finds it listening. Calls after the first do nothing.
-func (s *listeners) hear(others grantee) {
+func (s *listeners) hear() {
 	s.heard.Do(func() {
 		for _, n := range s.nodes {
-			n.conn.Hear(s.subscription(n, others))
+			n.conn.Hear(s.subscription(n))
 		}
 	})
 }
 
 // listen subscribes on all nodes until ctx is done. Calls after the first do nothing.
-func (s *listeners) listen(ctx context.Context, others grantee) {
+func (s *listeners) listen(ctx context.Context) {
 	s.start.Do(func() {
 		for _, n := range s.nodes {
-			s.ended = append(s.ended, n.conn.Subscribe(ctx, s.subscription(n, others)))
+			s.ended = append(s.ended, n.conn.Subscribe(ctx, s.subscription(n)))
 		}
 	})
 }
@@ -193,7 +190,7 @@ func (s *listeners) close() {
 func (s *listeners) expect(owner uuid.UUID, by listener) {
 	s.mu.Lock()
 	s.of[owner] = by
-	var early []grant
+	var early []handedGrant
 	if by.notify != nil {
 		early = s.early[owner]
 		delete(s.early, owner)
@@ -233,62 +230,44 @@ func (s *listeners) handOver(owner uuid.UUID, until time.Time) {
 	time.AfterFunc(until.Sub(s.now()), func() { s.leave(owner) })
 }
 
-// receive takes a node's message: "owner revoked key", "- changed key", "owner next key", which says that a writer is
-// next behind readers, or "owner known key", which is a grant. main: it came over the main connection. known is empty
-// if the node accepted the waiter's token, the larger token that the node knows if not, or readerToken if the waiter is
-// a reader. If the waiter has given up and its undo reached the node too late, the grant is returned.
-func (s *listeners) receive(node int, message string, main bool, others grantee) {
-	parts := strings.SplitN(message, " ", 3)
-	if len(parts) != 3 {
-		return
-	}
+// receive takes a node's message. main: it came over the main connection. If the waiter that it is for has given up and
+// its undo reached the node too late, the grant is returned.
+func (s *listeners) receive(node int, message string, main bool) {
+	m, ok := protocol.ParseMessage(message)
 	switch {
-	case parts[1] == "revoked":
-		if owner, ok := agreement.ParseOwner(parts[0]); ok && s.tells(node, owner) {
-			others.askRevoked(node, owner)
+	case !ok:
+		return
+	case m.Kind == protocol.Changed:
+		s.tell(node, m.Key)
+		return
+	case m.Kind == protocol.Revoked:
+		if s.owners != nil && s.tells(node, m.Owner) {
+			s.owners.askRevoked(node, m.Owner)
 		}
 		return
-	case parts[0] == "-":
-		s.tell(node, parts[2])
-		return
 	}
-	a := quorum.Answer{Vote: quorum.Granted}
-	shared := parts[1] == readerToken
-	if parts[1] == "next" {
-		a = quorum.Answer{Vote: quorum.Taken, Owner: quorum.Marker}
-	} else if parts[1] != "" && !shared {
-		known, ok := token.Parse(parts[1])
-		if !ok {
-			return
-		}
-		a = quorum.Answer{Vote: quorum.Outbid, Token: known}
-	}
-	owner, ok := agreement.ParseOwner(parts[0])
-	if !ok {
-		return
-	}
-	s.nodes[node].discountNotification(&a, main)
+	s.nodes[node].discountNotification(&m.Answer, main)
 	s.mu.Lock()
-	by, known := s.of[owner]
-	about := known && by.key == parts[2] && by.shared == shared
+	by, known := s.of[m.Owner]
+	about := known && by.key == m.Key && by.shared == m.Shared
 	if about && by.notify == nil {
-		early := slices.DeleteFunc(s.early[owner], func(g grant) bool { return g.node == node })
-		s.early[owner] = append(early, grant{node, a})
+		early := slices.DeleteFunc(s.early[m.Owner], func(g handedGrant) bool { return g.node == node })
+		s.early[m.Owner] = append(early, handedGrant{node, m.Answer})
 	}
-	left := s.left[0][owner] || s.left[1][owner]
+	left := s.left[0][m.Owner] || s.left[1][m.Owner]
 	s.mu.Unlock()
 	switch {
 	case about && by.notify != nil:
-		by.notify(node, a, main)
-	case left && !known && parts[1] != "next":
-		others.returnGrant(node, parts[2], owner, shared)
+		by.notify(node, m.Answer, main)
+	case left && !known && m.Kind == protocol.HandedOver:
+		s.owners.returnGrant(node, m.Key, m.Owner, m.Shared)
 	}
 }
 
-func (s *listeners) subscription(n *node, others grantee) *redisconn.Subscription {
+func (s *listeners) subscription(n *node) *redisconn.Subscription {
 	return &redisconn.Subscription{
 		Channel: s.channel,
-		Message: func(message string, main bool) { s.receive(n.index, message, main, others) },
+		Message: func(message string, main bool) { s.receive(n.index, message, main) },
 		Needed:  func() bool { return s.waiting.Load() > 0 },
 		Handshake: func(do redisconn.Do) error {
 			replies, err := do([]any{"INFO", "replication"})

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/quorumlock/redlock/internal/protocol"
 	"github.com/quorumlock/redlock/internal/quorum"
 	"github.com/quorumlock/redlock/internal/sim"
 )
@@ -143,7 +144,7 @@ func TestNotificationBeforeTheHandshakeAbstains(t *testing.T) {
 		owner, said := l.heard()
 		fl.nodes[1].Crash(false)
 		settleNetwork()
-		l.listeners.receive(1, owner+"  job", true, l)
+		l.listeners.receive(1, owner+"  job", true)
 		equals(t, said.Vote, quorum.Abstained, "vote")
 	})
 }
@@ -153,16 +154,16 @@ func TestNotificationBeforeTheHandshakeAbstains(t *testing.T) {
 func TestNotificationOfAnAbstainingNodeAbstains(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")
-		l.listeners.listen(l.ctx, l)
+		l.listeners.listen(l.ctx)
 		owner, said := l.heard()
 		fl.nodes[1].Crash(false)
 		fl.nodes[1].Restart()
 		time.Sleep(2 * time.Second) // both connections are back
-		l.listeners.receive(1, owner+"  job", true, l)
+		l.listeners.receive(1, owner+"  job", true)
 		if said.Vote != quorum.Abstained || errors.Is(said.Err, errNoHandshake) {
 			t.Errorf("got vote %d, %v, want an abstention because of the restart", said.Vote, said.Err)
 		}
-		l.listeners.receive(0, owner+"  job", true, l)
+		l.listeners.receive(0, owner+"  job", true)
 		equals(t, said.Vote, quorum.Granted, "the healthy node's vote")
 		_ = l.Close()
 	})
@@ -183,7 +184,7 @@ func TestForgedMessagesAreNoVotes(t *testing.T) {
 				owner = id.String()
 			}
 			b.listeners.mu.Unlock()
-			word := map[bool]string{true: readerToken}
+			word := map[bool]string{true: protocol.ReaderToken}
 			for _, message := range []string{
 				owner + " " + word[name == "RLock"] + " other", owner + " " + word[name != "RLock"] + " job",
 				owner + " nan job", owner + " x job", owner + " job",
@@ -227,7 +228,7 @@ func FuzzReceive(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, message string) {
 		said.Vote = quorum.VoteKinds
-		l.listeners.receive(1, strings.Replace(message, "me", owner, 1), true, l)
+		l.listeners.receive(1, strings.Replace(message, "me", owner, 1), true)
 		switch {
 		case said.Vote == quorum.VoteKinds:
 		case !strings.HasPrefix(message, "me ") || !strings.HasSuffix(message, " job"):

@@ -80,7 +80,7 @@ func TestEndedContextBeforeTheLocalQueueReportsTaken(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")
 		ctx := cancelled(t)
-		_, err := l.wait(ctx, acquisition{op: "lock", name: "job", key: "job", opts: l.opts}, nil, nil)
+		_, err := l.wait(ctx, plan{op: "lock", name: "job", key: "job", opts: l.opts}, nil, nil)
 		failsAll(t, err, ErrTaken, context.Canceled)
 	})
 }
@@ -288,7 +288,7 @@ func TestAWaitEndsWithAnyCause(t *testing.T) {
 		cause := anyError{errors.New("enough")}
 		cancel(cause)
 		l := fl.locker("a")
-		_, err := l.queue(ctx, acquisition{op: "lock", name: "job", key: "job", opts: l.opts}, nil, nil)
+		_, err := l.queue(ctx, plan{op: "lock", name: "job", key: "job", opts: l.opts}, nil, nil)
 		failsAll(t, err, context.Canceled, ErrNoQuorum, cause)
 		fl.clean()
 	})

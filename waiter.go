@@ -2,11 +2,10 @@ package redlock
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"sync"
 	"time"
 
+	"github.com/quorumlock/redlock/internal/protocol"
 	"github.com/quorumlock/redlock/internal/quorum"
 	"github.com/quorumlock/redlock/internal/waiting"
 )
@@ -14,7 +13,7 @@ import (
 // waiter is one wait for one lock under one owner.
 type waiter struct {
 	locker      *Locker
-	hold        *hold // what the waiter becomes; its token is owned by the waiting goroutine
+	attempt     *attempt
 	queuedToken int64 // the token with which the waiter is in the queues
 	askedToken  int64 // the token of the last request; owned by the waiting goroutine
 	owner       string
@@ -26,15 +25,29 @@ type waiter struct {
 	asking   *round                // the last request, until it is abandoned; guarded by mu
 }
 
-// waiterFor creates a waiter for a hold that no majority has given yet.
-func (l *Locker) waiterFor(h *hold) *waiter {
+// waiter returns the waiter for what no majority has given yet.
+func (a *attempt) waiter() *waiter {
+	l := a.locker
 	w := &waiter{
-		locker: l, hold: h, queuedToken: h.token, askedToken: h.token, owner: h.owner.String(),
+		locker: l, attempt: a, queuedToken: a.token, askedToken: a.token, owner: a.owner.String(),
 		wake: make(chan struct{}, 1), notified: waiting.NewNotifications(len(l.nodes)),
 	}
-	h.setMember()
-	l.listeners.expect(h.owner, h.listener(w.notify))
+	a.setMember()
+	l.listeners.expect(a.owner, a.listener(w.notify))
 	return w
+}
+
+// inQueues returns the waiter of a first request that did not get the lock: none if err ended the request, or if the
+// nodes have been told another token since.
+func (a *attempt) inQueues(b *ballot) *waiter {
+	w := a.waiter()
+	w.first = b.round
+	w.follow(b.round)
+	if b.err == nil && b.round.Kind == protocol.AcquireOrQueue {
+		return w
+	}
+	w.undoFirst()
+	return nil
 }
 
 // notify takes a node's notification.
@@ -65,11 +78,11 @@ func (w *waiter) ask() (*round, instant) {
 	w.mu.Lock()
 	w.notified.Age()
 	w.mu.Unlock()
-	r := l.askFor(enqueue, w.hold)
-	r.queues = true
-	w.askedToken = w.hold.token
+	r := w.attempt.round(protocol.Enqueue)
+	r.Queues = true
+	w.askedToken = w.attempt.token
 	asked := l.opts.clock.now()
-	w.hold.tenure.asked |= r.send(l.nodes, l.electorate.All, asked.local)
+	w.attempt.send(r, asked)
 	w.follow(r)
 	return r, asked
 }
@@ -87,16 +100,16 @@ func (w *waiter) drop(r *round) {
 	r.abandon()
 }
 
-// leave gives up the waiter's votes and its members of the queues.
-func (w *waiter) leave(r *round) {
+// undo gives up the waiter's votes and its places in the queues.
+func (w *waiter) undo(r *round) {
 	w.drop(r)
-	w.hold.withdraw()
+	w.attempt.undo(w.attempt.asked)
 }
 
-// withdraw gives up a waiter that the first request has put into the queues, if there is one.
-func (w *waiter) withdraw() {
+// undoFirst gives up a waiter that the first request has put into the queues, if there is one.
+func (w *waiter) undoFirst() {
 	if w != nil {
-		w.leave(w.first)
+		w.undo(w.first)
 	}
 }
 
@@ -104,7 +117,7 @@ func (w *waiter) withdraw() {
 func (w *waiter) votes(r *round) waiting.Votes {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.notified.Weigh(r.poll.SoFar(), w.askedToken, w.hold.token)
+	return w.notified.Weigh(r.poll.SoFar(), w.askedToken, w.attempt.token)
 }
 
 // awaitOutcome returns when the outcome of the round is certain, or as soon as answers and notifications together give
@@ -133,16 +146,29 @@ func (w *waiter) awaitOutcome(ctx context.Context, r *round) error {
 	}
 }
 
-// errAskAgain says that it is time for the next request.
-var errAskAgain = errors.New("ask again")
+// step is what a waiter does next.
+type step uint8
 
-// await returns the hold as soon as there is one, errAskAgain when it is time for the next request, or the reason why
-// the wait has ended. It counts the votes anew with each answer and each notification, and chooses the pause by all
-// of them: the outcome may be certain before the waiter's own votes have come. The pause begins at the outcome, or
-// when the first of these votes comes after it: the others may be on their way.
-func (w *waiter) await(
-	ctx context.Context, r *round, asked instant, p waiting.Pause, seen *waiting.History,
-) (*hold, error) {
+const (
+	askAgain step = iota // make the next request
+	become               // the hold that its votes grant
+	leave                // give up: the wait is over
+)
+
+// next is a waiter's next step: with the grant that it becomes a hold by, or with the reason why the wait is over.
+type next struct {
+	step  step
+	grant grant
+	err   error
+}
+
+func over(err error) next { return next{step: leave, err: err} }
+
+// await returns what to do after a request: become a hold as soon as there is one, ask again when it is time for that,
+// or leave. It counts the votes anew with each answer and each notification, and chooses the pause by all of them: the
+// outcome may be certain before the waiter's own votes have come. The pause begins at the outcome, or when the first of
+// these votes comes after it: the others may be on their way.
+func (w *waiter) await(ctx context.Context, r *round, asked instant, p waiting.Pause, seen *waiting.History) next {
 	l := w.locker
 	begun, none := l.opts.clock.now(), true
 	took := begun.since(asked)
@@ -150,19 +176,15 @@ func (w *waiter) await(
 	defer timer.Stop()
 	for woken := false; ; {
 		v := w.votes(r)
-		if v.Revoked {
-			return nil, errAskAgain // under another owner
-		}
-		if v.Enough {
-			h, err := w.promote(ctx, &v, asked)
+		if v.Enough && !v.Revoked {
 			// Votes that are too old, or whose nodes did not accept the raised token, need a new request: at once after a
 			// notification, otherwise after the pause, since their nodes may be out of reach.
-			if h != nil || !errors.Is(err, errAskAgain) || woken {
-				return h, err
+			if n := w.promote(ctx, &v, asked); n.step != askAgain || woken {
+				return n
 			}
 		}
-		if seen.YieldsAtOnce(&v, w.hold.shared, w.owner) {
-			return nil, errAskAgain
+		if v.Revoked || seen.YieldsAtOnce(&v, w.attempt.plan.reads(), w.owner) {
+			return next{step: askAgain} // under another owner
 		}
 		now := l.opts.clock.now()
 		if none && v.Given != 0 {
@@ -174,7 +196,7 @@ func (w *waiter) await(
 			if woken = w.takeWake(); woken {
 				continue
 			}
-			return nil, errAskAgain
+			return next{step: askAgain}
 		}
 		timer.Reset(left)
 		select {
@@ -183,9 +205,9 @@ func (w *waiter) await(
 		case <-r.wake: // one more answer
 		case <-timer.C:
 		case <-ctx.Done():
-			return nil, l.over(ctx)
+			return over(l.over(ctx))
 		case <-l.scope(ctx).Done():
-			return nil, ErrClosed
+			return over(ErrClosed)
 		}
 	}
 }
@@ -200,47 +222,52 @@ func (w *waiter) takeWake() bool {
 	}
 }
 
-// promote turns a majority of votes into a hold. It returns errAskAgain if too few nodes accept the token or too little
-// of the TTL is left, and another error if the wait is over.
-func (w *waiter) promote(ctx context.Context, v *waiting.Votes, asked instant) (*hold, error) {
-	l, h := w.locker, w.hold
-	t := h.tenure
+// promote returns what a majority of votes grants. If too few nodes accept the token or too little of the TTL is left,
+// it is time to ask again.
+func (w *waiter) promote(ctx context.Context, v *waiting.Votes, asked instant) next {
+	l, a := w.locker, w.attempt
 	// The TTL of a vote in answer to the last request began after that request was sent, and so did the lease of a vote
 	// that was handed over after the node had answered. The lease of another vote known by notification may have begun at
-	// any time since the waiter drew its owner, at since.
-	start, term := t.since, min(l.opts.lease(), t.want.opts.ttl)
+	// any time since the waiter drew its owner.
+	g := grant{opts: a.plan.opts, start: a.drawn, term: min(l.opts.lease(), a.plan.opts.ttl)}
 	switch v.Basis {
 	case waiting.Answered:
-		start, term = asked, t.want.opts.ttl
+		g.start, g.term = asked, a.plan.opts.ttl
 	case waiting.HandedOver:
-		start = asked
+		g.start = asked
 	case waiting.Notified:
 	}
-	if h.token > 0 && (!v.Accepted || l.outdated(h.token)) {
-		r, err := l.askToRaise(h, max(h.token, v.Highest), l.electorate.All)
-		if err != nil {
-			return nil, err
-		}
-		votes, err := r.wait(ctx)
-		w.raised(votes)
-		won := votes.Verdict() == quorum.Won
-		r.abandon()
-		if err != nil {
-			return nil, l.over(ctx)
-		}
-		if !won {
-			return nil, errAskAgain
+	if a.token > 0 && (!v.Accepted || l.outdated(a.token)) {
+		if n := w.raise(ctx, v); n.step != become {
+			return n
 		}
 	}
 	// The maximum hold time (WithMaxHold) counts from here, not from the beginning of the wait.
-	now, began := l.opts.clock.now(), t.since
-	t.start, t.term, t.since = start, term, now
-	if t.left(now) < t.want.opts.leastLeft(term) {
-		t.since = began
-		return nil, errAskAgain // the next request restarts the TTL on the nodes
+	if g.since = l.opts.clock.now(); !g.enough(g.since) {
+		return next{step: askAgain} // the next request restarts the TTL on the nodes
 	}
-	l.tokens.Observe(h.token)
-	return h, nil
+	l.tokens.Observe(a.token)
+	return next{step: become, grant: g}
+}
+
+// raise has the nodes accept a larger token, without which a majority of votes makes no hold.
+func (w *waiter) raise(ctx context.Context, v *waiting.Votes) next {
+	l, a := w.locker, w.attempt
+	r, err := a.askToRaise(protocol.LastRaise, max(a.token, v.Highest), l.electorate.All)
+	if err != nil {
+		return over(err)
+	}
+	votes, err := r.wait(ctx)
+	w.raised(votes)
+	defer r.abandon()
+	switch {
+	case err != nil:
+		return over(l.over(ctx))
+	case votes.Verdict() != quorum.Won:
+		return next{step: askAgain}
+	default:
+		return next{step: become}
+	}
 }
 
 // raised records which nodes accepted the new token.
@@ -250,83 +277,7 @@ func (w *waiter) raised(votes quorum.Count) {
 	accepted := votes.Who(quorum.Granted)
 	for i := range w.locker.nodes {
 		if accepted.Has(i) {
-			w.notified.Accept(i, w.hold.token)
+			w.notified.Accept(i, w.attempt.token)
 		}
 	}
-}
-
-// The first request of a caller that will wait has the nodes that refuse it put it into their queues at once: so nobody
-// who comes later is served before it, and it needs no second request to wait. It costs nothing while the lock is free,
-// since the node makes the member of the queue itself, when it refuses.
-
-// expectGrants prepares the first request r: a node that refuses it may hand over the lock a moment later.
-func (h *hold) expectGrants(r *round) {
-	l := h.locker
-	r.queues = true
-	l.listeners.hear(l)
-	l.listeners.expect(h.owner, h.listener(nil))
-}
-
-func (h *hold) listener(notify func(node int, a quorum.Answer, main bool)) listener {
-	return listener{key: h.tenure.want.key, shared: h.shared, notify: notify}
-}
-
-// waiterOf returns the waiter of a first request r that did not get the lock: none if err ended the request, or if the
-// nodes have been told another token since.
-func (h *hold) waiterOf(r *round, err error) *waiter {
-	w := h.locker.waiterFor(h)
-	w.first = r
-	w.follow(r)
-	if err == nil && r.command == acquireOrQueue {
-		return w
-	}
-	w.withdraw()
-	return nil
-}
-
-// followStragglers has leaveQueues run when all nodes have answered a first request r that got the lock.
-func (h *hold) followStragglers(r *round) { r.about, r.onDone = h, (*round).leaveQueues }
-
-// leaveQueues sees to the queues into which nodes have put a hold that has got the lock without them. If all nodes that
-// were asked granted, it is in no queue. Otherwise it leaves the queues at its end, as a hold does that was waited for:
-// until then, a node that hands it the lock gives it one more vote. That vote must not be returned: an extension may
-// have counted it.
-func (r *round) leaveQueues() {
-	h := r.about.(*hold)
-	l := h.locker
-	votes := r.poll.SoFar()
-	queued := r.sentTo & (votes.Who(quorum.Taken) | votes.Who(quorum.Failed))
-	if queued == 0 {
-		l.listeners.forget(h.owner)
-		return
-	}
-	member := h.memberOf(r.args[1])
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	switch ended := h.ended(); {
-	case ended == nil || h.isKept():
-		h.tenure.member = member
-	case errors.Is(ended, errHandedOver): // grants are for the process that adopts it
-		l.listeners.handOver(h.owner, h.until())
-	case errors.Is(ended, ErrClosed):
-	default:
-		l.listeners.leave(h.owner)
-		l.undoOwner(release, l.opts.prefix+h.name, h.owner, member, max(l.opts.ttl, queueLives), queued)
-	}
-}
-
-// setMember sets the hold's member of the queues, unless that was done before: the token may have been raised since.
-func (h *hold) setMember() {
-	if t := h.tenure; t.member == noMember {
-		t.member = h.memberOf(t.want.opts.ttlArg)
-	}
-}
-
-// memberOf returns the hold's member of the nodes' queues, with the TTL in ms.
-func (h *hold) memberOf(ttl any) string {
-	token := fmt.Sprintf("%016d", h.token)
-	if h.shared {
-		token = readerToken
-	}
-	return fmt.Sprintf("%s %s %013d %s", h.owner, token, ttl, h.locker.listeners.channel)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/quorumlock/redlock/internal/protocol"
 	"github.com/quorumlock/redlock/internal/quorum"
 	"github.com/quorumlock/redlock/internal/sim"
 )
@@ -90,7 +91,7 @@ func TestAStandingRequestLeavesNoPlace(t *testing.T) {
 func TestAGrantToALiveHoldIsKept(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")
-		l.listeners.listen(l.ctx, l)
+		l.listeners.listen(l.ctx)
 		other, key := uuid.New(), "job"
 		for _, i := range []int{3, 4} {
 			fl.nodes[i].Do("SET", key, other.String(), "PX", 10_000)
@@ -99,7 +100,7 @@ func TestAGrantToALiveHoldIsKept(t *testing.T) {
 		k := must(l.Lock(t.Context(), key))(t)
 		time.Sleep(10 * ms)
 		b := fl.locker("b")
-		b.undoOwner(release, key, other, noMember, time.Second, quorum.Set(0).With(3).With(4))
+		b.undoOwner(protocol.Release, key, other, "", time.Second, quorum.Set(0).With(3).With(4))
 		time.Sleep(10 * ms)
 		for i, n := range fl.nodes {
 			equals[any](t, n.Do("GET", key), k.Owner(), "the owner on node %d", i)
@@ -120,11 +121,11 @@ func (l *Locker) listenedFor() int {
 func TestAGrantBeforeTheOutcomeCounts(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")
-		h := l.newHold(&acquisition{op: "lock", name: "job", key: "job", opts: l.opts, queues: true}, 0)
-		l.listeners.expect(h.owner, h.listener(nil))
-		l.listeners.receive(2, h.owner.String()+"  job", true, l)
-		w := l.waiterFor(h)
-		r := l.askFor(enqueue, h)
+		a := l.newAttempt(&plan{op: "lock", name: "job", key: "job", opts: l.opts}, 0)
+		l.listeners.expect(a.owner, a.listener(nil))
+		l.listeners.receive(2, a.owner.String()+"  job", true)
+		w := a.waiter()
+		r := a.round(protocol.Enqueue)
 		r.poll.Begin()
 		if v := w.votes(r); v.Given != 0b100 || len(l.listeners.early) > 0 {
 			t.Error("the waiter does not know of the grant")
@@ -206,21 +207,21 @@ func TestOfNewcomersOneIsServedAtOnce(t *testing.T) {
 func TestAHoldHasNoPlaceOnANodeThatWasNotAsked(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")
-		placeOf := func(h *hold) any {
+		placeOf := func(h *hold) string {
 			h.mu.Lock()
 			defer h.mu.Unlock()
-			return h.tenure.member
+			return h.tenure.attempt.member
 		}
 		fl.nodes[0].Pause()
 		k := must(l.Lock(t.Context(), "job"))(t)
 		time.Sleep(2 * time.Second) // the connection has been given up
-		if placeOf(k.hold) == noMember {
+		if placeOf(k.hold) == "" {
 			t.Error("the node has been asked and may have put the hold into its queue, but the hold has no place to leave")
 		}
 		succeeds(t, k.Unlock())
 		k = must(l.Lock(t.Context(), "job"))(t)
 		settleNetwork()
-		equals(t, placeOf(k.hold), noMember, "the hold's place")
+		equals(t, placeOf(k.hold), "", "the hold's place")
 		equals(t, l.listenedFor(), 0, "owners that are listened for all the same")
 	})
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/quorumlock/redlock/internal/protocol"
 	"github.com/quorumlock/redlock/internal/quorum"
 	"github.com/quorumlock/redlock/internal/sim"
 	"github.com/quorumlock/redlock/internal/waiting"
@@ -66,7 +67,7 @@ func TestCancelledWaitLeavesNothing(t *testing.T) {
 // gaveUp returns an owner under which l has waited for the lock, and waits no longer.
 func gaveUp(l *Locker) string {
 	w := l.waits("job")
-	w.hold.withdraw()
+	w.attempt.undo(0)
 	return w.owner
 }
 
@@ -80,7 +81,7 @@ func TestHandOverToAWaiterThatHasGivenUpIsReturned(t *testing.T) {
 			want  any
 		}{{gaveUp(l), nil}, {other, other}} {
 			fl.nodes[1].Do("SET", "job", c.owner, "PX", 10_000)
-			l.listeners.receive(1, c.owner+"  job", true, l)
+			l.listeners.receive(1, c.owner+"  job", true)
 			settleNetwork()
 			equals[any](t, fl.nodes[1].Do("GET", "job"), c.want, "the key's owner after a hand-over to %s", c.owner)
 		}
@@ -114,7 +115,7 @@ func TestAGrantIsReturnedToANodeThatIsAwayForLong(t *testing.T) {
 		fl.nodes[1].Do("SET", "job", owner, "PX", 30_000)
 		fl.nodes[1].Crash(true)
 		settleNetwork()
-		l.listeners.receive(1, owner+"  job", true, l)
+		l.listeners.receive(1, owner+"  job", true)
 		time.Sleep(5 * time.Second)
 		fl.nodes[1].Restart()
 		time.Sleep(2 * time.Second)
@@ -320,11 +321,10 @@ func TestALeaseCountsOnlyWithItsVote(t *testing.T) {
 			w.notify(node, quorum.Answer{Vote: quorum.Granted}, false)
 		}
 		v := w.votes(r)
-		if h, err := w.promote(t.Context(), &v, asked); h != nil || !errors.Is(err, errAskAgain) {
-			t.Errorf("given %b, basis %d: got %v, %v, want that it asks again", v.Given, v.Basis, h, err)
+		if n := w.promote(t.Context(), &v, asked); n.step != askAgain {
+			t.Errorf("given %b, basis %d: got %v, want that it asks again", v.Given, v.Basis, n)
 		}
-		w.drop(r)
-		w.hold.withdraw()
+		w.undo(r)
 	})
 }
 
@@ -378,12 +378,11 @@ func TestALeaseCountsFromBeforeTheHandOver(t *testing.T) {
 		}
 		w.notify(2, quorum.Answer{Vote: quorum.Granted}, true)
 		v := w.votes(r)
-		h := must(w.promote(t.Context(), &v, asked))(t)
-		if end := asked.local.Add(l.opts.drift.validity(time.Second, 0)); !h.tenure.deadline().Equal(end) {
-			t.Errorf("the hold ends at %v, want %v: a second after the question, less the drift", h.tenure.deadline(), end)
+		n := w.promote(t.Context(), &v, asked)
+		if end := asked.local.Add(l.opts.drift.validity(time.Second, 0)); !n.grant.deadline().Equal(end) {
+			t.Errorf("the hold ends at %v, want %v: a second after the question, less the drift", n.grant.deadline(), end)
 		}
-		w.drop(r)
-		w.hold.withdraw()
+		w.undo(r)
 	})
 }
 
@@ -400,14 +399,14 @@ func TestAHandOverAfterTheRequestWasDropped(t *testing.T) {
 		for node := range fl.nodes {
 			w.notify(node, quorum.Answer{Vote: quorum.Granted}, true)
 		}
-		r = l.askFor(enqueue, w.hold)
+		r = w.attempt.round(protocol.Enqueue)
 		r.send(l.nodes, 0, l.opts.clock.local())
 		for node := range fl.nodes {
 			r.vote(node, quorum.Answer{Vote: quorum.Taken})
 		}
 		equals(t, w.votes(r).Basis, waiting.Notified, "the basis of the votes")
 		r.Done()
-		w.hold.withdraw()
+		w.attempt.undo(w.attempt.asked)
 	})
 }
 
@@ -526,9 +525,9 @@ func TestNotifiedVotesKeepTheirAge(t *testing.T) {
 		time.Sleep(l.opts.ttl)
 		fl.nodes.do("SET", "job", w.owner, "PX", 100)
 		for i := range 2 {
-			h, err := w.promote(t.Context(), &waiting.Votes{Given: 3, Enough: true, Accepted: true}, l.opts.clock.now())
-			if !errors.Is(err, errAskAgain) {
-				t.Errorf("call %d: got %v, %v, want errAskAgain", i, h, err)
+			n := w.promote(t.Context(), &waiting.Votes{Given: 3, Enough: true, Accepted: true}, l.opts.clock.now())
+			if n.step != askAgain {
+				t.Errorf("call %d: got %v, want that it asks again", i, n)
 			}
 		}
 	})
@@ -607,6 +606,6 @@ func TestALateWaiterSaysWhatAMajoritySaidLast(t *testing.T) {
 
 // waits returns a waiter that has not asked yet.
 func (l *Locker) waits(name string) *waiter {
-	want := acquisition{op: "lock", name: name, key: name, opts: l.opts, waits: true}
-	return l.waiterFor(l.newHold(&want, l.tokens.time(l.opts.clock.now())))
+	p := plan{op: "lock", name: name, key: name, opts: l.opts, waits: true}
+	return l.newAttempt(&p, l.tokens.time(l.opts.clock.now())).waiter()
 }

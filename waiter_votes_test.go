@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/quorumlock/redlock/internal/agreement"
+	"github.com/quorumlock/redlock/internal/protocol"
 	"github.com/quorumlock/redlock/internal/quorum"
 	"github.com/quorumlock/redlock/internal/sim"
 	"github.com/quorumlock/redlock/internal/waiting"
@@ -51,7 +52,7 @@ func TestNewcomerGivesItsVotesToTheOlderWaiter(t *testing.T) {
 func TestNoAnswerMakesAHotLoop(t *testing.T) {
 	for _, place := range []int64{0, 1, 1_000, 1 << 20, 1 << 40, 1<<63 - 1, -1, -1 << 62, -1 << 63} {
 		for _, left := range []int64{1, 5_000, 1 << 40, 9223372036854, 9223372036855, 18446744073710, 1<<63 - 1, -1 << 63} {
-			a := readAcquire([]any{int64(0), []byte("o"), left, nil, place})
+			a := protocol.Enqueue.ReadOne([]any{int64(0), []byte("o"), left, nil, place})
 			r := newRounds(quorum.OneList(3)).Get().(*round)
 			r.poll.Begin()
 			for i := range 3 {
@@ -191,7 +192,7 @@ func TestAClockThatIsBehindGetsNoMoreTurns(t *testing.T) {
 		ctx := expiring(t, 500*ms)
 		got := make([]int, len(lockers))
 		together(len(lockers), func(i int) {
-			turns(ctx, t, lockers[i], func(ctx context.Context, l *Locker, _ ...LockOption) (*Lock, error) {
+			takeTurns(ctx, t, lockers[i], func(ctx context.Context, l *Locker, _ ...LockOption) (*Lock, error) {
 				got[i]++
 				return l.Lock(ctx, "job")
 			}, ms)

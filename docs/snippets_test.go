@@ -82,8 +82,8 @@ func TestSnippets(t *testing.T) {
 		"redlockgocron": exports(t, "gocron"),
 	}
 	for name := range packages["redlock"] {
-		if method, ok := strings.CutPrefix(name, "Inspector."); ok {
-			packages["redlock"]["Locker."+method] = true // a Locker embeds one
+		if method, ok := strings.CutPrefix(name, "core."); ok { // which both embed
+			packages["redlock"]["Locker."+method], packages["redlock"]["Inspector."+method] = true, true
 		}
 	}
 	whole, fragments := 0, 0

@@ -40,7 +40,7 @@ type Election struct {
 // how long nobody leads after a crash, [redlock.WithMaxHold] how long one candidate leads, [redlock.WithMaxWait] how
 // long it campaigns.
 func New(l *redlock.Locker, name string, opts ...redlock.LockOption) *Election {
-	return &Election{Observer: NewObserver(l.Inspector, name), locker: l, opts: opts}
+	return &Election{Observer: NewObserver(l.Inspector(), name), locker: l, opts: opts}
 }
 
 // Campaign waits until it leads, behind all that have waited longer, and returns the term: its number is

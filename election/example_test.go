@@ -81,7 +81,7 @@ func ExampleObserver_Observe() {
 	ctx := context.Background()
 	scheduler := election.New(locker, "scheduler")
 
-	for term, err := range election.NewObserver(locker.Inspector, "scheduler").Observe(ctx) {
+	for term, err := range election.NewObserver(locker.Inspector(), "scheduler").Observe(ctx) {
 		switch {
 		case errors.Is(err, election.ErrNoLeader):
 			fmt.Println("nobody leads")

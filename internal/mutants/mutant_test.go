@@ -59,7 +59,7 @@ func TestEveryMutantCompiles(t *testing.T) {
 			t.Errorf("%s: %v", m.name, err)
 		}
 	}
-	broken := mutant{name: "x", changes: []change{{"token_raise.go", "highest + 1", "nothing"}}}
+	broken := mutant{name: "x", changes: []change{{"attempt.go", "highest + 1", "nothing"}}}
 	if err := compiler.check(broken, t.TempDir()); err == nil || !strings.Contains(err.Error(), "undefined: nothing") {
 		t.Errorf("a mutant that does not compile: got %v", err)
 	}

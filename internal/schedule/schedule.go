@@ -29,6 +29,7 @@ type Schedule struct {
 type Sleeper interface {
 	Wake()            // called when it is due
 	Abandon()         // called if the schedule is closed before it is due
+	Name() string     // for people
 	Position() *int32 // its index in the heap plus one; 0: it is not in the heap; guarded by Schedule.mu
 }
 

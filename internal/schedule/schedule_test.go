@@ -68,6 +68,8 @@ type sleeper struct {
 	then     func() // run in Wake, or nil
 }
 
+func (s *sleeper) Name() string { return s.name }
+
 func (s *sleeper) Position() *int32 { return &s.position }
 func (s *sleeper) Abandon()         { s.note(s.name + " abandoned") }
 

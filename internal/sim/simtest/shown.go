@@ -195,7 +195,7 @@ func (w *worker) setLate(lock held) (wait func()) {
 
 // looks has a worker look at a name.
 func (w *worker) looks() {
-	w.looksBy(w.label, w.locker.Load().Inspector, w.apart)
+	w.looksBy(w.label, w.locker.Load().Inspector(), w.apart)
 }
 
 func (w *world) looksBy(who string, by *redlock.Inspector, r *rand.Rand) {
@@ -493,7 +493,7 @@ func (w *world) watches(number int, end time.Time) {
 		ctx, cancel := context.WithTimeout(context.Background(), long)
 		by := own
 		if by == nil {
-			by = w.clients[r.IntN(len(w.clients))].locker.Load().Inspector
+			by = w.clients[r.IntN(len(w.clients))].locker.Load().Inspector()
 		}
 		w.watchOnce(ctx, who, name, by)
 		cancel()
