@@ -170,20 +170,3 @@ func ExampleWithoutFencing() {
 	// Output:
 	// 0
 }
-
-// Unlock does not wait for the nodes; the same Locker can still lock the name again at once.
-func ExampleWithAsyncUnlock() {
-	locker, stop := lockerOnFiveMasters(redlock.WithAsyncUnlock())
-	defer stop() // waits for releases in flight
-	ctx := context.Background()
-
-	for range 3 {
-		lock, err := locker.TryLock(ctx, "counter")
-		fmt.Println(err)
-		lock.Unlock()
-	}
-	// Output:
-	// <nil>
-	// <nil>
-	// <nil>
-}

@@ -29,7 +29,6 @@ type options struct {
 	asks    *asks         // before it is extended; nil: nobody
 	maxHold time.Duration // 0: no limit
 	fencing bool          // hand out tokens
-	async   bool          // Unlock does not wait for the nodes
 	doneTTL time.Duration // Once: how long the register of runs is kept
 	maxRuns int           // Once; 0: no limit
 	value   string        // what the nodes keep beside the lock; "": nothing
@@ -233,15 +232,6 @@ func WithMaxHold(d time.Duration) LockOption {
 // Redlock clients send. By default each hold has a token.
 func WithoutFencing() LockOption {
 	return lockOption(func(o *options) { o.fencing = false })
-}
-
-// WithAsyncUnlock makes Unlock return as soon as the release is on its way, which saves the caller a round trip. The
-// hold has ended then. Each node executes the requests of one Locker in order, so the same Locker can lock the name
-// again at once. The caller does not learn the nodes' answers: Unlock returns nil even if a majority is unreachable or
-// no longer had the lock. The nodes release the lock as soon as they can, at the latest at the end of the TTL. By
-// default Unlock waits for the answers.
-func WithAsyncUnlock() LockOption {
-	return lockOption(func(o *options) { o.async = true })
 }
 
 // WithDoneTTL sets for how long after a successful run of [Locker.Once] no client begins another, and for how long a

@@ -355,7 +355,7 @@ func TestBudgetsAtRest(t *testing.T) {
 func TestBudgetsOfACycle(t *testing.T) {
 	got := map[string]float64{}
 	bubble(t, 5, func(t *testing.T, fl *fleet) {
-		l := fl.locker("a", WithAsyncUnlock())
+		l := fl.locker("a")
 		settleNetwork()
 		want := acquisition{op: "lock", name: "job", key: "job", opts: l.opts, queues: true}
 		// The masters are in this process, too, so this is a cycle without them.
@@ -365,7 +365,13 @@ func TestBudgetsOfACycle(t *testing.T) {
 			h.expectGrants(r)
 			h.followStragglers(r)
 			r.Done()
-			succeeds(t, l.handOut(h.firstHandle(t.Context(), nil)).Unlock())
+			_ = l.handOut(h.firstHandle(t.Context(), nil))
+			h.mu.Lock()
+			r, ended := l.askFor(release, h), h.take()
+			h.mu.Unlock()
+			r.send(l.nodes, ended.asked, time.Now())
+			r.Done()
+			ended.recycle()
 		}
 		collectWhenTold(t) // a garbage collection empties the pools
 		// The least of some turns: what else the process allocates comes on top, such as what a goroutine does not find in

@@ -54,17 +54,13 @@ func (l *Locker) undoOwner(k *command, key string, owner uuid.UUID, member any, 
 	r.Done()
 }
 
-// release sends the round r, which releases the lock, and waits for a majority to confirm it, unless WithAsyncUnlock is
-// set.
+// release sends the round r, which releases the lock, and waits for a majority to confirm it.
 func (h *hold) release(r *round, t *tenure, now time.Time) error {
 	l := h.locker
 	t.undoFormer(l)
 	defer r.Done()
 	r.expires = now.Add(t.want.opts.ttl)
 	r.send(l.nodes, t.asked, now)
-	if t.want.opts.async {
-		return nil
-	}
 	<-r.wake // after the node timeout at the latest: see round.wait
 	votes := r.poll.SoFar()
 	if votes.Verdict() == quorum.Won {

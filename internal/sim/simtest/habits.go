@@ -144,7 +144,6 @@ var offers = []struct {
 		a.unfenced = true
 		return redlock.WithoutFencing()
 	}},
-	{WithAsyncUnlock, func(*worker, *asking) redlock.LockOption { return redlock.WithAsyncUnlock() }},
 }
 
 // refused are the options that a call refuses.

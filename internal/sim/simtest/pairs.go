@@ -26,7 +26,6 @@ const (
 	WithRenewWhile
 	WithMaxHold
 	WithoutFencing
-	WithAsyncUnlock
 	// Calls, and what is done with a hold.
 	TryLock
 	Lock
@@ -62,7 +61,7 @@ const (
 
 var featureNames = [features]string{
 	"WithTTL", "WithDrift", "WithPollInterval", "WithMaxWait", "WithValue", "WithoutRenewal", "WithRenewWhile",
-	"WithMaxHold", "WithoutFencing", "WithAsyncUnlock", "TryLock", "Lock", "queued", "RLock", "LockAll", "Acquire", "Once",
+	"WithMaxHold", "WithoutFencing", "TryLock", "Lock", "queued", "RLock", "LockAll", "Acquire", "Once",
 	"Do", "Adopt", "Extend", "SetValue", "nested", "another TTL", "another MaxTTL", "another node timeout",
 	"observer", "RESP2", "slow credentials", "TrustDisk", "Inspect", "Check", "Watch", "Status", "visiting Inspector",
 	"ForceUnlock", "Forget", "restart",
