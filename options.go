@@ -171,15 +171,6 @@ func WithDrift(factor float64, slack time.Duration) LockOption {
 	return lockOption(func(o *options) { o.drift = drift{factor, slack} })
 }
 
-// WithPollInterval sets how long a waiting call pauses before it asks the nodes again, if no node notifies it that its
-// turn has come: a random time between shortest and a limit that doubles with each attempt from 2 × shortest up to
-// longest, so that clients do not ask at the same moments. The default is 10 ms and 250 ms. Calls ask less often while
-// they are far back in the queue, and earlier when the holder's TTL ends or when they have some of the votes. Calls
-// that ask once refuse it with [ErrInvalid].
-func WithPollInterval(shortest, longest time.Duration) LockOption {
-	return waitOption{func(o *options) { o.backoff = pollInterval(shortest, longest) }}
-}
-
 // WithMaxWait limits how long a call waits for a lock, apart from the work: a deadline of ctx bounds both in
 // [Locker.Do] and [Locker.Once], so that a function that got its lock late is cut off. It applies to all calls that
 // wait; for [Locker.LockAll] to the whole wait. When d has passed, the call withdraws as at the end of ctx, and returns
@@ -446,7 +437,7 @@ func (o *options) checkDoneTTL() error {
 func onlyOnce[O Option](opts []O) error {
 	for _, o := range opts {
 		if _, waits := any(o).(waitOption); waits {
-			return invalid("WithMaxWait and WithPollInterval are for calls that wait, and this one asks once")
+			return invalid("WithMaxWait is for calls that wait, and this one asks once")
 		}
 	}
 	return nil
@@ -487,8 +478,6 @@ func (o *options) check() error {
 		return invalid("done TTL %s: Redis counts in milliseconds, 1ms is the least", o.doneTTL)
 	case o.maxRuns < 0:
 		return invalid("the maximum of %d runs is negative", o.maxRuns)
-	case o.backoff == nil:
-		return invalid("poll interval: want 0 or more, and the longest not below the shortest")
 	case o.logger == nil:
 		return invalid("the logger is nil")
 	}
@@ -543,12 +532,11 @@ func checkTTL(what string, ttl time.Duration) error {
 	return nil
 }
 
-// pollInterval returns how long to wait after a number of failed attempts in a row, counted from 1; nil if that cannot
-// be.
+// pollInterval returns how long a call that waits pauses before it asks the nodes again, after a number of failed
+// attempts in a row, counted from 1: a random time between shortest and a limit that doubles with each attempt up to
+// longest, so that clients do not ask at the same moments. It is no option: a node notifies a waiter of its turn, and
+// what a waiter has learnt makes the pause longer or shorter (internal/waiting).
 func pollInterval(shortest, longest time.Duration) func(attempts int) time.Duration {
-	if shortest < 0 || longest < shortest {
-		return nil
-	}
 	return func(attempts int) time.Duration {
 		limit := longest
 		if shift := uint(max(attempts, 1)); shift < 30 {

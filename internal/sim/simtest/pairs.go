@@ -19,7 +19,6 @@ const (
 	// Options of calls: they meet in one call.
 	WithTTL Feature = iota
 	WithDrift
-	WithPollInterval
 	WithMaxWait
 	WithValue
 	WithoutRenewal
@@ -60,11 +59,11 @@ const (
 )
 
 var featureNames = [features]string{
-	"WithTTL", "WithDrift", "WithPollInterval", "WithMaxWait", "WithValue", "WithoutRenewal", "WithRenewWhile",
-	"WithMaxHold", "WithoutFencing", "TryLock", "Lock", "queued", "RLock", "LockAll", "Acquire", "Once",
-	"Do", "Adopt", "Extend", "SetValue", "nested", "another TTL", "another MaxTTL", "another node timeout",
-	"observer", "RESP2", "slow credentials", "TrustDisk", "Inspect", "Check", "Watch", "Status", "visiting Inspector",
-	"ForceUnlock", "Forget", "restart",
+	"WithTTL", "WithDrift", "WithMaxWait", "WithValue", "WithoutRenewal", "WithRenewWhile", "WithMaxHold",
+	"WithoutFencing", "TryLock", "Lock", "queued", "RLock", "LockAll", "Acquire", "Once", "Do", "Adopt", "Extend",
+	"SetValue", "nested", "another TTL", "another MaxTTL", "another node timeout", "observer", "RESP2",
+	"slow credentials", "TrustDisk", "Inspect", "Check", "Watch", "Status", "visiting Inspector", "ForceUnlock", "Forget",
+	"restart",
 }
 
 var (
