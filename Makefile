@@ -59,7 +59,7 @@ beside:
 	GOGC=400 $(GATE) -- -skip='^TestSimulation$$' ./internal/sim/simtest -seeds=8
 	GOGC=400 $(GATE) -- -run='^TestSimulation$$' ./internal/sim/simtest -seeds=60
 	$(GATE) -repeat '$(REAL)' -- $(RACE) -shuffle=on -parallel=8 ./internal/redisconn ./internal/localqueue ./redlocktest
-	$(GATE) -repeat '$(REAL)' -- $(RACE) -shuffle=on -parallel=8 -run='^Example|Close|Shutdown|Renew|Concurrent|Async' .
+	$(GATE) -repeat '$(REAL)' -- $(RACE) -shuffle=on -parallel=8 -run='^Example|Close|Shutdown|Renew|Concurrent' .
 
 raced:
 	packages=$$($(GO) list ./... | grep -v $(TOOLS:%=-e /%)) && \

@@ -90,7 +90,7 @@ func ExampleWithMaxRuns() {
 	// Output:
 	// false no paper
 	// false no paper
-	// true redlock: once report: exhausted: 2 of 2 runs have begun and none succeeded
+	// true redlock: once report: runs exhausted: 2 of 2 runs have begun and none succeeded
 }
 
 // A job has failed as often as it may. When the cause is mended, its runs are forgotten, and it begins anew.

@@ -101,22 +101,6 @@ func ExampleWithMaxWait() {
 	// <nil>
 }
 
-// A waiter is notified when its turn comes. Where nodes cannot notify, it asks again, here after 5 to 50 ms.
-func ExampleWithPollInterval() {
-	locker, stop := lockerOnFiveMasters(redlock.WithPollInterval(5*time.Millisecond, 50*time.Millisecond))
-	defer stop()
-	ctx := context.Background()
-
-	lock, err := locker.Lock(ctx, "import")
-	if err != nil {
-		log.Fatal(err)
-	}
-	time.AfterFunc(20*time.Millisecond, func() { _ = lock.Unlock() })
-	fmt.Println(locker.Do(ctx, "import", func(context.Context, *redlock.Lock) error { return nil }))
-	// Output:
-	// <nil>
-}
-
 // A drift of ten per cent is for nodes whose clocks chrony may slew by its default limit of 8.3 %.
 func ExampleWithDrift() {
 	locker, stop := lockerOnFiveMasters(redlock.WithDrift(0.1, 2*time.Millisecond))
@@ -169,21 +153,4 @@ func ExampleWithoutFencing() {
 	fmt.Println(lock.Token())
 	// Output:
 	// 0
-}
-
-// Unlock does not wait for the nodes; the same Locker can still lock the name again at once.
-func ExampleWithAsyncUnlock() {
-	locker, stop := lockerOnFiveMasters(redlock.WithAsyncUnlock())
-	defer stop() // waits for releases in flight
-	ctx := context.Background()
-
-	for range 3 {
-		lock, err := locker.TryLock(ctx, "counter")
-		fmt.Println(err)
-		lock.Unlock()
-	}
-	// Output:
-	// <nil>
-	// <nil>
-	// <nil>
 }

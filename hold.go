@@ -369,17 +369,13 @@ func (h *hold) giveBack() error {
 	return err
 }
 
-// awaitRelease sends the round r, which releases the lock, and waits for a majority to confirm it, unless
-// WithAsyncUnlock is set.
+// awaitRelease sends the round r, which releases the lock, and waits for a majority to confirm it.
 func (h *hold) awaitRelease(r *round, t *tenure, now time.Time) error {
 	a := t.attempt
 	a.releaseFormer()
 	defer r.Done()
 	r.Expires = now.Add(t.opts().ttl)
 	r.send(h.locker.nodes, a.asked, now)
-	if t.opts().async {
-		return nil
-	}
 	<-r.wake // after the node timeout at the latest: see round.wait
 	votes := r.poll.SoFar()
 	if votes.Verdict() == quorum.Won {

@@ -99,9 +99,6 @@ func longWorks(t *testing.T) []longWork {
 	return []longWork{
 		{"Lock", held(lock), lock},
 		{"Lock without a token", held(calls["without tokens"]), lock},
-		{"Lock with WithAsyncUnlock", held(func(ctx context.Context, l *Locker, opts ...LockOption) (*Lock, error) {
-			return l.Lock(ctx, "job", append(opts, WithAsyncUnlock())...)
-		}), lock},
 		{"Lock, after a wait", held(func(ctx context.Context, l *Locker, opts ...LockOption) (*Lock, error) {
 			before := must(l.Lock(ctx, "job"))(t)
 			time.AfterFunc(100*ms, func() { _ = before.Unlock() })

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 	"unsafe"
 
@@ -151,8 +152,6 @@ func liveAndEnd(ctx context.Context, l *Locker, worker, way int, pending *errgro
 		opts = append(opts, WithMaxHold(time.Millisecond))
 	case 6:
 		opts = append(opts, WithoutRenewal(), WithTTL(5*ms))
-	case 7:
-		opts = append(opts, WithAsyncUnlock())
 	}
 	k, err := l.Lock(ctx, name, opts...)
 	if err != nil {
@@ -211,29 +210,37 @@ func liveAndEnd(ctx context.Context, l *Locker, worker, way int, pending *errgro
 	return r, err
 }
 
-// Unlock returns before the nodes have the release. They still execute the release before the next request of the same
-// Locker, so that gets the lock.
-func TestAsyncUnlock(t *testing.T) {
+// As soon as Unlock has sent the release, the hold has ended: the nodes execute the release before the next request of
+// the same Locker, so that gets the lock, though nobody has confirmed anything yet.
+func TestTheNextOneNeedNotWaitForUnlock(t *testing.T) {
 	for what := range some("Lock", "LockAll", "RLock", "Acquire") {
 		bubble(t, 5, func(t *testing.T, fl *fleet) {
 			fl.net.SetDelay(sim.Link{}, sim.Both, sim.Delay{Min: 10 * ms, Max: 10 * ms})
-			l := fl.locker("a", WithAsyncUnlock())
+			l := fl.locker("a")
+			var unlocked []<-chan error
 			for range 10 {
 				k := must(tries[what](t.Context(), l))(t)
-				within(t, 0, what+": Unlock", func() { succeeds(t, k.Unlock(), what) })
+				unlocked = append(unlocked, async(k.Unlock))
+				within(t, 0, what+": the release is sent", synctest.Wait)
 				fails(t, k.Err(), ErrUnlocked, what)
+			}
+			for _, err := range unlocked {
+				succeeds(t, <-err, what)
 			}
 			fl.clean(what)
 		})
 	}
 }
 
-func TestCloseWaitsForAsyncUnlocks(t *testing.T) {
+func TestCloseWaitsForUnlocks(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
-		l := fl.locker("a", WithAsyncUnlock())
+		l := fl.locker("a")
 		fl.net.SetDelay(sim.Link{}, sim.Both, sim.Delay{Min: 10 * ms, Max: 10 * ms})
-		succeeds(t, must(l.Lock(t.Context(), "job"))(t).Unlock())
+		k := must(l.Lock(t.Context(), "job"))(t)
+		unlocked := async(k.Unlock)
+		synctest.Wait()
 		_ = l.Close()
+		succeeds(t, <-unlocked)
 		fl.isHeld("job", 0, "after Close")
 	})
 }

@@ -152,8 +152,8 @@ func (k *Lock) SetValue(ctx context.Context, value string) error {
 // majority of the nodes confirmed. It satisfies errors.Is for [ErrLost] if the hold had ended before, so that its work
 // may have run unprotected. It is a [*QuorumError] with [ErrNoQuorum] if too few nodes answered: the other nodes
 // release the lock when they can be reached again, or at the end of the TTL. A hold that ended at the limit of
-// [WithMaxHold] is released now. Calling Unlock again returns the same. With [WithAsyncUnlock] it waits for no node,
-// and reports no failure of a node.
+// [WithMaxHold] is released now. Calling Unlock again returns the same. Whoever does not want to wait for the
+// nodes calls it in a goroutine.
 //
 // On a handle that joined a hold, Unlock gives back the handle; giving back the last one ends the hold.
 func (k *Lock) Unlock() error {

@@ -122,7 +122,7 @@ func TestShutdownEndsWaits(t *testing.T) {
 func TestShutdownWaitsForTheLastHold(t *testing.T) {
 	well := func(context.Context) error { return nil }
 	for what, opts := range map[string][]LockOption{
-		"renewed": nil, "not renewed": {WithTTL(90 * time.Second), WithoutRenewal()}, "async": {WithAsyncUnlock()},
+		"renewed": nil, "not renewed": {WithTTL(90 * time.Second), WithoutRenewal()},
 		"at its maximum": {WithMaxHold(59 * time.Second)}, "asked": {WithRenewWhile(well)},
 	} {
 		for call, lock := range calls {

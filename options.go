@@ -29,7 +29,6 @@ type options struct {
 	asks    *asks         // before it is extended; nil: nobody
 	maxHold time.Duration // 0: no limit
 	fencing bool          // hand out tokens
-	async   bool          // Unlock does not wait for the nodes
 	doneTTL time.Duration // Once: how long the register of runs is kept
 	maxRuns int           // Once; 0: no limit
 	value   string        // what the nodes keep beside the lock; "": nothing
@@ -157,15 +156,6 @@ func WithDrift(factor float64, slack time.Duration) LockOption {
 	return lockOption(func(o *options) { o.drift = drift{factor, slack} })
 }
 
-// WithPollInterval sets how long a waiting call pauses before it asks the nodes again, if no node notifies it that its
-// turn has come: a random time between shortest and a limit that doubles with each attempt from 2 × shortest up to
-// longest, so that clients do not ask at the same moments. The default is 10 ms and 250 ms. Calls ask less often while
-// they are far back in the queue, and earlier when the holder's TTL ends or when they have some of the votes. Calls
-// that ask once refuse it with [ErrInvalid].
-func WithPollInterval(shortest, longest time.Duration) LockOption {
-	return waitOption{func(o *options) { o.backoff = pollInterval(shortest, longest) }}
-}
-
 // WithMaxWait limits how long a call waits for a lock, apart from the work: a deadline of ctx bounds both in
 // [Locker.Do] and [Locker.Once], so that a function that got its lock late is cut off. It applies to all calls that
 // wait; for [Locker.LockAll] to the whole wait. When d has passed, the call withdraws as at the end of ctx, and returns
@@ -218,15 +208,6 @@ func WithMaxHold(d time.Duration) LockOption {
 // Redlock clients send. By default each hold has a token.
 func WithoutFencing() LockOption {
 	return lockOption(func(o *options) { o.fencing = false })
-}
-
-// WithAsyncUnlock makes Unlock return as soon as the release is on its way, which saves the caller a round trip. The
-// hold has ended then. Each node executes the requests of one Locker in order, so the same Locker can lock the name
-// again at once. The caller does not learn the nodes' answers: Unlock returns nil even if a majority is unreachable or
-// no longer had the lock. The nodes release the lock as soon as they can, at the latest at the end of the TTL. By
-// default Unlock waits for the answers.
-func WithAsyncUnlock() LockOption {
-	return lockOption(func(o *options) { o.async = true })
 }
 
 // WithDoneTTL sets for how long after a successful run of [Locker.Once] no client begins another, and for how long a
@@ -441,7 +422,7 @@ func (o *options) checkDoneTTL() error {
 func onlyOnce[O Option](opts []O) error {
 	for _, o := range opts {
 		if _, waits := any(o).(waitOption); waits {
-			return invalid("WithMaxWait and WithPollInterval are for calls that wait, and this one asks once")
+			return invalid("WithMaxWait is for calls that wait, and this one asks once")
 		}
 	}
 	return nil
@@ -482,8 +463,6 @@ func (o *options) check() error {
 		return invalid("done TTL %s: Redis counts in milliseconds, 1ms is the least", o.doneTTL)
 	case o.maxRuns < 0:
 		return invalid("the maximum of %d runs is negative", o.maxRuns)
-	case o.backoff == nil:
-		return invalid("poll interval: want 0 or more, and the longest not below the shortest")
 	case o.logger == nil:
 		return invalid("the logger is nil")
 	}
@@ -537,12 +516,11 @@ func checkTTL(what string, ttl time.Duration) error {
 	return nil
 }
 
-// pollInterval returns how long to wait after a number of failed attempts in a row, counted from 1; nil if that cannot
-// be.
+// pollInterval returns how long a call that waits pauses before it asks the nodes again, after a number of failed
+// attempts in a row, counted from 1: a random time between shortest and a limit that doubles with each attempt up to
+// longest, so that clients do not ask at the same moments. It is no option: a node notifies a waiter of its turn, and
+// what a waiter has learnt makes the pause longer or shorter (internal/waiting).
 func pollInterval(shortest, longest time.Duration) func(attempts int) time.Duration {
-	if shortest < 0 || longest < shortest {
-		return nil
-	}
 	return func(attempts int) time.Duration {
 		limit := longest
 		if shift := uint(max(attempts, 1)); shift < 30 {

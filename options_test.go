@@ -29,8 +29,6 @@ func TestBadOptionsAreRefused(t *testing.T) {
 		{WithMaxTTL(0), "longest TTL 0s"},
 		{WithMaxTTL(400 * 24 * time.Hour), "the most is a year"},
 		{WithMaxTTL(9 * time.Second), "longer than the longest TTL 9s"},
-		{WithPollInterval(-1, 1), "poll interval"},
-		{WithPollInterval(2, 1), "poll interval"},
 		{WithLogger(nil), "logger"},
 		{WithPrefix(strings.Repeat("x", 257)), "257 bytes"},
 		{WithPrefix("a\x00"), "cannot be printed"},
@@ -164,7 +162,7 @@ func TestWhatNoCallCanUseIsRefused(t *testing.T) {
 			"more than one node": {bad}, "twice the TTL": {forgotten},
 			"asks once": {
 				errOf(l.TryLock(t.Context(), "job", WithMaxWait(time.Second))),
-				errOf(l.TryRLock(t.Context(), "job", WithPollInterval(1, 2))),
+				errOf(l.TryRLock(t.Context(), "job", WithMaxWait(2))),
 				errOf(l.Semaphore("gpu", 2).TryAcquire(t.Context(), WithMaxWait(2))),
 				errOf(l.TryLockAll(t.Context(), ten, WithMaxWait(2))), l.TryOnce(t.Context(), "job", mustNotRun(t), WithMaxWait(2)),
 			},

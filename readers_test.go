@@ -245,7 +245,7 @@ func TestAWriterKeepsReadersOutForLongerThanALease(t *testing.T) {
 				holder = must(fl.locker("reader").RLock(t.Context(), "job"))(t)
 			}
 			time.Sleep(300 * ms)
-			dead, w := fl.locker("dead"), fl.locker("w", WithPollInterval(20*time.Second, 30*time.Second))
+			dead, w := fl.locker("dead"), fl.locker("w", withBackoff(pollInterval(20*time.Second, 30*time.Second)))
 			ctx, stop := context.WithTimeout(t.Context(), 10*hold)
 			go func() { _, _ = dead.Lock(t.Context(), "job") }()
 			time.Sleep(50 * ms)

@@ -356,7 +356,7 @@ func TestBudgetsAtRest(t *testing.T) {
 func TestBudgetsOfACycle(t *testing.T) {
 	got := map[string]float64{}
 	bubble(t, 5, func(t *testing.T, fl *fleet) {
-		l := fl.locker("a", WithAsyncUnlock())
+		l := fl.locker("a")
 		settleNetwork()
 		p := plan{op: "lock", name: "job", key: "job", opts: l.opts}
 		// The masters are in this process, too, so this is a cycle without them.
@@ -365,7 +365,15 @@ func TestBudgetsOfACycle(t *testing.T) {
 			b := ballot{round: a.round(p.acquiring(queueUp)), start: a.start}
 			a.expectGrants(b.round)
 			h := l.heldBy(a, &b, a.granted(&b), queueUp)
-			succeeds(t, l.handOut(h.firstHandle(t.Context(), nil)).Unlock())
+			_ = l.handOut(h.firstHandle(t.Context(), nil))
+			h.mu.Lock()
+			r, ended := a.round(protocol.Release), h.tenure
+			h.becomeUnlocked()
+			h.tenure = nil
+			h.mu.Unlock()
+			r.send(l.nodes, a.asked, time.Now())
+			r.Done()
+			ended.recycle()
 		}
 		collectWhenTold(t) // a garbage collection empties the pools
 		// The least of some turns: what else the process allocates comes on top, such as what a goroutine does not find in

@@ -71,7 +71,7 @@ func (w *walk) ctx() context.Context {
 func (w *walk) options() (opts []LockOption) {
 	for _, o := range []LockOption{
 		WithValue("v"), WithMaxHold(20*ms + w.up(300*ms)), WithTTL(8*time.Second + w.up(20*time.Second)),
-		WithoutRenewal(), WithAsyncUnlock(), WithRenewWhile(func(context.Context) error { return nil }),
+		WithoutRenewal(), WithRenewWhile(func(context.Context) error { return nil }),
 	} {
 		if w.IntN(5) < 2 {
 			opts = append(opts, o)

@@ -16,9 +16,6 @@ import (
 var (
 	redlockFenced5 = ours("redlock", 5, openRedlock(locks))
 	redlockPlain5  = ours("redlock plain", 5, openRedlock(locks, redlock.WithoutFencing()))
-	redlockAsync5  = ours("redlock async", 5, openRedlock(locks, redlock.WithAsyncUnlock()))
-	redlockBoth5   = ours("redlock plain async", 5,
-		openRedlock(locks, redlock.WithoutFencing(), redlock.WithAsyncUnlock()))
 
 	redlockTLS5      = ours("redlock", 5, openTLS())
 	redlockPlainTLS5 = ours("redlock plain", 5, openTLS(redlock.WithoutFencing()))

@@ -45,7 +45,7 @@ type scenario struct {
 type measurement func(b *bench, sc scenario, c contestant, n int, duration time.Duration) ([]sample, error)
 
 var all = []contestant{
-	limitTogether, redlockFenced5, redlockPlain5, redlockAsync5, redlockBoth5,
+	limitTogether, redlockFenced5, redlockPlain5,
 	redsyncRedigo5, redsyncGoRedis5, redsyncFailFast5, redsyncRueidis5, redsyncGoRedisFast5, redsyncRueidisFast5,
 	bareSetNX1, bsmGoRedis1, rueidislock1,
 }

@@ -14,7 +14,7 @@ import (
 func forgetVerb() *cli.Command {
 	return &cli.Command{
 		Name:      "forget",
-		Usage:     "have a job that is done or exhausted run again",
+		Usage:     "let a job that has already run or is exhausted run again",
 		UsageText: "redlock forget [flags] NAME",
 		Description: strings.TrimSpace(`
 Makes the nodes forget the runs of the job NAME, so that the next "redlock

@@ -2,7 +2,7 @@
 // do, "redlock run" holds one while a command runs. docs/cli.md describes it in full.
 //
 // Each verb has a file of its name. All share flags.go, settings.go, credentials.go, tls.go, exit.go and json.go; run,
-// once and wait share waiting.go; run and once share command.go, troubles.go and process_*.go; doctor, top, status,
+// once and wait share waiting.go; run and once share command*.go, troubles.go and process_*.go; doctor, top, status,
 // ls, watch and unlock share columns.go; demo, top and watch share signals.go.
 package main
 

@@ -28,7 +28,7 @@ and shorter than the pause until the next start; or put the date or the hour
 into NAME, and keep the 2 hours. All machines must use the same.
 
 EXIT CODES
-   0     this run succeeded; or the job was done before, and nothing was run
+   0     this run succeeded; or the job has already run, and nothing was run
          (--done-code changes the latter)
    the command's own, or 128+n if signal n ended it: this run failed
    and of redlock itself
@@ -38,7 +38,7 @@ EXIT CODES
      75    taken: a run is under way elsewhere (--no-wait), or was until
            --wait was over (--taken-code changes this)
      79    lost: the hold ended, or was about to, while the command ran
-     80    exhausted: --max-runs runs have begun and none succeeded
+     80    runs exhausted: --max-runs have begun and none succeeded
      126   the command cannot be executed: this is no run
      127   the command was not found: this is no run
      128+n signal n ended the waiting
@@ -72,7 +72,7 @@ func onceVerb() *cli.Command {
 				Value: 2 * time.Hour,
 			},
 			&cli.IntFlag{Name: "max-runs", Usage: "let at most `N` runs begin until one succeeds; 0: no limit", Value: 3},
-			&cli.IntFlag{Name: "done-code", Usage: "end with exit code `N` when the job was done before", Value: 0},
+			&cli.IntFlag{Name: "done-code", Usage: "end with exit code `N` when the job has already run", Value: 0},
 		)...),
 		Action: underLock(runOnce),
 	}

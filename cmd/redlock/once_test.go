@@ -50,7 +50,7 @@ func TestOnceExhausted(t *testing.T) {
 		free(t, c, "report")
 	}
 	begin(t, c, "once", "--max-runs=2", "report", "echo", "again").end(exitExhausted, "",
-		`redlock: once report: exhausted: 2 of 2 runs have begun and none succeeded`)
+		`redlock: once report: runs exhausted: 2 of 2 runs have begun and none succeeded`)
 	if got := status(t, c, "report"); !strings.HasPrefix(got, "runs: 2 begun, the last one failed; remembered for 1h59m") {
 		t.Errorf("status: %s", got)
 	}

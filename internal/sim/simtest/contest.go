@@ -116,9 +116,6 @@ func Contend(seed uint64, rounds int) (sum Contest) {
 		sum.Text += fmt.Sprintf(", c%d cut off from most nodes", cutOff)
 	}
 	opts := []redlock.LockOption{redlock.WithMaxWait(time.Second)}
-	if r.IntN(3) == 0 {
-		opts = append(opts, redlock.WithAsyncUnlock())
-	}
 	for round := range rounds {
 		time.Sleep(time.Second)
 		c := &contest{sum: &sum, free: time.Now()}

@@ -17,8 +17,6 @@ type Habits struct {
 	Last  float64       // holds that are kept to the end of their validity, or of what renewal makes of it
 	Stay  time.Duration // mean of a while that a lock is kept
 	Rest  time.Duration // longest pause before the next
-	Soon  time.Duration // WithPollInterval: the shortest
-	Late  time.Duration // and the longest
 	Hasty float64       // waits that are given up soon, most of them while a question is under way
 	Long  float64       // holds that are kept for several TTLs, extended all the time
 	// Watchers are how many watch names.
@@ -44,7 +42,7 @@ func newHabits(r *rand.Rand, ttl time.Duration, row set) (h Habits) {
 	part := func() float64 { return max(0, min(1, 1.4*r.Float64()-0.2)) }
 	h = Habits{
 		Last: 0.7 * part(), Stay: scaled(ttl, r, 1./20, 2./3), Rest: scaled(ttl, r, 1./12, 1./2),
-		Soon: scaled(time.Millisecond, r, 1./2, 4), Late: scaled(ttl, r, 1./8, 1./3), Share: r.IntN(2) == 0,
+		Share: r.IntN(2) == 0,
 	}
 	for f := range features {
 		if row.has(f) {
@@ -53,9 +51,6 @@ func newHabits(r *rand.Rand, ttl time.Duration, row set) (h Habits) {
 	}
 	if row.has(TryLock) == row.has(Lock) {
 		h.Part[TryLock] = part()
-	}
-	if !row.has(WithPollInterval) {
-		h.Part[WithPollInterval] = 1
 	}
 	// What takes the place of a lock, or ends it early.
 	for f, most := range map[Feature]float64{
@@ -112,9 +107,6 @@ var offers = []struct {
 		a.factor, a.slack = 0.01+0.1*w.apart.Float64(), scaled(time.Millisecond, w.apart, 2, 4)
 		return redlock.WithDrift(a.factor, a.slack)
 	}},
-	{WithPollInterval, func(w *worker, _ *asking) redlock.LockOption {
-		return redlock.WithPollInterval(w.scenario.Habits.Soon, w.scenario.Habits.Late)
-	}},
 	{WithMaxWait, func(_ *worker, a *asking) redlock.LockOption {
 		a.bounded = true
 		return redlock.WithMaxWait(a.patience)
@@ -144,13 +136,11 @@ var offers = []struct {
 		a.unfenced = true
 		return redlock.WithoutFencing()
 	}},
-	{WithAsyncUnlock, func(*worker, *asking) redlock.LockOption { return redlock.WithAsyncUnlock() }},
 }
 
 // refused are the options that a call refuses.
 var refused = map[Feature]set{
-	TryLock: of(WithMaxWait, WithPollInterval), Adopt: of(WithMaxWait, WithPollInterval), RLock: of(WithValue),
-	Once: of(WithoutFencing),
+	TryLock: of(WithMaxWait), Adopt: of(WithMaxWait), RLock: of(WithValue), Once: of(WithoutFencing),
 }
 
 // ask begins a call: it draws its options.

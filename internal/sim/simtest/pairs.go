@@ -19,14 +19,12 @@ const (
 	// Options of calls: they meet in one call.
 	WithTTL Feature = iota
 	WithDrift
-	WithPollInterval
 	WithMaxWait
 	WithValue
 	WithoutRenewal
 	WithRenewWhile
 	WithMaxHold
 	WithoutFencing
-	WithAsyncUnlock
 	// Calls, and what is done with a hold.
 	TryLock
 	Lock
@@ -61,11 +59,11 @@ const (
 )
 
 var featureNames = [features]string{
-	"WithTTL", "WithDrift", "WithPollInterval", "WithMaxWait", "WithValue", "WithoutRenewal", "WithRenewWhile",
-	"WithMaxHold", "WithoutFencing", "WithAsyncUnlock", "TryLock", "Lock", "queued", "RLock", "LockAll", "Acquire", "Once",
-	"Do", "Adopt", "Extend", "SetValue", "nested", "another TTL", "another MaxTTL", "another node timeout",
-	"observer", "RESP2", "slow credentials", "TrustDisk", "Inspect", "Check", "Watch", "Status", "visiting Inspector",
-	"ForceUnlock", "Forget", "restart",
+	"WithTTL", "WithDrift", "WithMaxWait", "WithValue", "WithoutRenewal", "WithRenewWhile", "WithMaxHold",
+	"WithoutFencing", "TryLock", "Lock", "queued", "RLock", "LockAll", "Acquire", "Once", "Do", "Adopt", "Extend",
+	"SetValue", "nested", "another TTL", "another MaxTTL", "another node timeout", "observer", "RESP2",
+	"slow credentials", "TrustDisk", "Inspect", "Check", "Watch", "Status", "visiting Inspector", "ForceUnlock", "Forget",
+	"restart",
 }
 
 var (

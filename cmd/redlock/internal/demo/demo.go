@@ -25,15 +25,13 @@ const (
 )
 
 // options are what the demo's Locker differs in from the default. A dead master refuses at once here; the node timeout
-// is only for a busy machine, on which the masters compete with whatever else is running. Holds are short, so that a
-// till which lost the race asks again soon.
+// is only for a busy machine, on which the masters compete with whatever else is running.
 var options = []redlock.Option{
 	redlock.WithTTL(3 * time.Second),
 	redlock.WithNodeTimeout(500 * time.Millisecond),
 	// The masters come back empty while nobody holds the lock, and only two of five while somebody does. Elsewhere
 	// the guard keeps them out of the vote for half a minute: too long for a demo, which says so.
 	redlock.WithNodeConfig(redlock.NodeConfig{NoRestartGuard: true}),
-	redlock.WithPollInterval(10*time.Millisecond, 100*time.Millisecond),
 }
 
 // ErrNotHeld says that the lock let too much be sold, or was granted without a majority.
