@@ -20,15 +20,11 @@ func (c *Conn) read(l *link) error {
 			return err
 		}
 		recovered := false
-		var draining bool
-		due, recovered, draining, err = c.match(got, due[:0])
-		if recovered {
+		if due, recovered, err = c.match(got, due[:0]); recovered {
 			c.changed()
 		}
 		c.deliver(due)
-		if draining {
-			c.checkDrained()
-		}
+		c.checkDrained()
 		if err != nil {
 			return err
 		}
@@ -44,8 +40,8 @@ type delivery struct {
 }
 
 // match appends replies to due, with the requests that they answer. It reports whether the server had been
-// unresponsive, and whether Drain waits. An error ends the connection.
-func (c *Conn) match(got []resp.Reply, due []delivery) (_ []delivery, recovered, draining bool, err error) {
+// unresponsive. An error ends the connection.
+func (c *Conn) match(got []resp.Reply, due []delivery) (_ []delivery, recovered bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	answered := false
@@ -88,7 +84,7 @@ func (c *Conn) match(got []resp.Reply, due []delivery) (_ []delivery, recovered,
 		}
 	}
 	c.startWriter() // for requests that are sent again
-	return due, recovered, c.draining, err
+	return due, recovered, err
 }
 
 // divide divides the next reply to a group among its requests, and appends the parts to due. It is called with mu held.
