@@ -169,10 +169,7 @@ func isBreach(err error) bool {
 
 // text returns a string of a reply, "" for anything else.
 func text(value any) string {
-	if b, ok := value.([]byte); ok {
-		return string(b)
-	}
-	s, _ := value.(string)
+	s, _ := redis.String(value, nil)
 	return s
 }
 
@@ -435,13 +432,13 @@ func redacted(err error, user, password string) error {
 		return err
 	}
 	text, _, quoted := strings.Cut(string(said), ", with args beginning with")
-	switch code := resp.Code(said); {
+	switch {
 	case quoted:
 		return redis.Error(text)
-	case code == "WRONGPASS", code == "NOAUTH", code == "NOPERM": // whose texts are known
+	case resp.Is(said, resp.Login|resp.Forbidden): // whose texts are known
 		return err
 	case strings.Contains(text, password), user != "" && user != "default" && strings.Contains(text, user):
-		return redis.Error(code + " (the reply to AUTH quotes what was sent, so it is not shown)")
+		return redis.Error(resp.Code(said) + " (the reply to AUTH quotes what was sent, so it is not shown)")
 	default:
 		return err
 	}

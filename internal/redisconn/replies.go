@@ -78,7 +78,7 @@ func (c *Conn) match(got []resp.Reply, due []delivery) (_ []delivery, recovered 
 			c.inFlight.pop()
 			c.batch.recycle(g)
 		}
-		if r.Err != nil && resp.Code(r.Err) == "READONLY" && err == nil {
+		if resp.Is(r.Err, resp.Demoted) && err == nil {
 			// The server has become a replica, which leaves its connections open. The handshake's results are void.
 			err = fmt.Errorf("no longer a master: %w", c.dialer.explain(r.Err, ""))
 		}
@@ -127,7 +127,7 @@ func (c *Conn) divide(g *group, r resp.Reply, due []delivery) []delivery {
 // sent again: its undo may have been sent already, and must stay behind it. For the same reason mu is held from Over to
 // the append.
 func (c *Conn) resend(r *Request, refusal error) bool {
-	if resp.Code(refusal) != "NOSCRIPT" || r.eval || r.Round.Over() {
+	if !resp.Is(refusal, resp.Unloaded) || r.eval || r.Round.Over() {
 		return false
 	}
 	r.eval = true
@@ -146,7 +146,7 @@ func (c *Conn) deliver(due []delivery) {
 		if d.first {
 			d.to.Round.Reply(d.to.Node, d.reply, d.err)
 		}
-		if d.err == nil || !isTransient(d.err) || !c.postpone(d.to) {
+		if !resp.Is(d.err, resp.Transient) || !c.postpone(d.to) {
 			d.to.Round.Done()
 		}
 	}

@@ -228,7 +228,7 @@ func (c *Conn) overMain(ctx context.Context, s *Subscription) {
 
 // pause returns how long to wait after a failed attempt to subscribe. It reports a lack of permission.
 func (s *Subscription) pause(err error, failures int) time.Duration {
-	if resp.Code(err) != "NOPERM" {
+	if !resp.Is(err, resp.Forbidden) {
 		return reconnectDelay(failures)
 	}
 	s.Denied(err)

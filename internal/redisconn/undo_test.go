@@ -15,6 +15,7 @@ func TestAnUndoThatIsRefusedIsSentAgain(t *testing.T) {
 	}{
 		{undo, busy, 4},
 		{undo, "-LOADING Redis is loading the dataset in memory\r\n", 4},
+		{undo, "-MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.\r\n", 4},
 		{undo, "-MISCONF Redis is configured to save RDB snapshots\r\n", 4},
 		{undo, "-NOREPLICAS Not enough good replicas to write.\r\n", 4},
 		{undo, "-OOM command not allowed when used memory > 'maxmemory'.\r\n", 4},
