@@ -238,16 +238,17 @@ func (e *ReplyError) Error() string {
 
 // advice says what an administrator can do; "": there is none.
 func (e *ReplyError) advice() string {
+	acl := resp.About("NOPERM").Advice
 	switch lower := strings.ToLower(e.Reply); {
 	case strings.HasPrefix(lower, "err unknown ") && strings.Contains(lower, " command"):
 		return "the server lacks it, or renamed it: docs/operations.md has what is needed"
 	case strings.Contains(lower, "permissions to access"), strings.Contains(lower, "the script can't access"),
 		strings.Contains(lower, "the script can't publish"):
-		return "the user's ~ or & does not cover the prefix: " + replyAdvice["NOPERM"]
+		return "the user's ~ or & does not cover the prefix: " + acl
 	case strings.Contains(lower, "acl failure in script"), e.Command != "" && strings.Contains(lower, unnamed):
-		return replyAdvice["NOPERM"]
+		return acl
 	case strings.Contains(lower, unnamed):
-		return "redlock doctor names it; " + replyAdvice["NOPERM"]
+		return "redlock doctor names it; " + acl
 	case strings.Contains(lower, "db index"):
 		return "the URL's database: raise the server's databases"
 	case strings.Contains(lower, "undeclared key"):
@@ -255,14 +256,13 @@ func (e *ReplyError) advice() string {
 	case e.hasNoPassword():
 		return "leave it out, or name the user: default:PASSWORD@ works before and after one is set"
 	default:
-		return replyAdvice[e.Code]
+		return resp.About(e.Code).Advice
 	}
 }
 
 // marked returns the error, marked if no time makes the node reply otherwise.
 func (e *ReplyError) marked() error {
-	stays := []string{"NOAUTH", "WRONGPASS", "NOPERM", "WRONGTYPE"}
-	if slices.Contains(stays, e.Code) || e.Code == "ERR" && e.advice() != "" {
+	if resp.About(e.Code).Is(resp.Lasting) || e.Code == "ERR" && e.advice() != "" {
 		return endpoint.Lasting(e)
 	}
 	return e
@@ -291,21 +291,6 @@ var spared = []string{
 	"zremrangebyscore", "zrevrange", "zscore",
 }
 
-// refusesLogin reports whether user or password are wrong, or lack.
-func (e *ReplyError) refusesLogin() bool {
-	return e.Code == "NOAUTH" || e.Code == "WRONGPASS" || e.hasNoPassword()
-}
-
-var replyAdvice = map[string]string{
-	"OOM":        "the node's memory is full: raise maxmemory",
-	"NOREPLICAS": "too few replicas are attached: lower min-replicas-to-write",
-	"MAXCLIENTS": "raise maxclients",
-	"NOPERM":     "docs/operations.md has the ACL",
-	"BUSY":       "a script does not end there: SCRIPT KILL, or SHUTDOWN NOSAVE if it has written",
-	"LOADING":    "wait",
-	"MISCONF":    "it cannot write to its disk: see its log",
-}
-
 // explained turns a node's error reply into a *ReplyError; it returns other errors as they are. command is the refused
 // command, or "" if that is not known.
 func explained(err error, command string) error {
@@ -314,20 +299,14 @@ func explained(err error, command string) error {
 		return err
 	case errors.Is(err, redisconn.ErrClosed):
 		return ErrClosed
-	default:
-		return explainedReply(err, command)
 	}
-}
-
-// explainedReply is explained for what may be an error reply. It is apart since it allocates.
-func explainedReply(err error, command string) error {
 	var said redis.Error
 	var already *ReplyError
 	if errors.As(err, &already) || !errors.As(err, &said) {
 		return err
 	}
 	e := &ReplyError{Code: resp.Code(said), Reply: printable.Beginning(withoutQuotes(string(said)), printable.Most)}
-	if e.Code == "NOPERM" || strings.Contains(strings.ToLower(e.Reply), unnamed) {
+	if resp.About(e.Code).Is(resp.Forbidden) || strings.Contains(strings.ToLower(e.Reply), unnamed) {
 		e.Command = command
 	}
 	return e.marked()
@@ -440,7 +419,7 @@ func troubleOf(err error) (kind, text, code string) {
 		return "abstains", abstains.Error(), ""
 	case errors.As(err, new(endpoint.CredentialsError)): // before what the user's function may have returned
 		return "credentials", text, ""
-	case errors.As(err, &refusal) && refusal.refusesLogin():
+	case errors.As(err, &refusal) && (resp.About(refusal.Code).Is(resp.Login) || refusal.hasNoPassword()):
 		return "login", refusal.Error(), refusal.Code
 	case errors.As(err, &refusal):
 		return "reply", refusal.Error(), refusal.Code

@@ -370,13 +370,9 @@ func (l *core) readiness(now time.Time, forNew bool) readiness {
 func lasting(why error, o *options) bool {
 	var mismatch endpoint.MismatchError
 	asks := o.node.Credentials != nil && errors.Is(why, ErrNodeDown)
-	switch {
-	case errors.As(why, &mismatch) && o.certifiesAnew(mismatch.Kind),
-		asks && (errors.As(why, new(*ReplyError)) || errors.As(why, new(endpoint.CredentialsError))):
-		return false
-	default:
-		return endpoint.Lasts(why)
-	}
+	mayPass := errors.As(why, &mismatch) && o.certifiesAnew(mismatch.Kind) ||
+		asks && (errors.As(why, new(*ReplyError)) || errors.As(why, new(endpoint.CredentialsError)))
+	return !mayPass && endpoint.Lasts(why)
 }
 
 // certifiesAnew reports whether a function decides about a certificate: it may say something else at the next attempt

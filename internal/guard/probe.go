@@ -3,7 +3,6 @@ package guard
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"time"
 
@@ -83,7 +82,7 @@ func (a *answers) fields(n int, command string) (said map[string]string, lacks s
 	said = make(map[string]string)
 	for range n {
 		reply, err := a.next()
-		if isUnavailable(err) {
+		if resp.Is(err, resp.Outage) {
 			return nil, "", a.rules.Explain(err, command)
 		}
 		if err == nil {
@@ -197,12 +196,6 @@ func textOf(reply any) (string, error) {
 		return "", resp.Unexpected(reply)
 	}
 	return text, nil
-}
-
-// isUnavailable reports whether the error says that the node serves no client at present.
-func isUnavailable(err error) bool {
-	transient := []string{"NOAUTH", "LOADING", "BUSY", "MAXCLIENTS", "MASTERDOWN", "DENIED"}
-	return slices.Contains(transient, resp.Code(err))
 }
 
 // Micros parses the reply to TIME, in µs since 1970. A time after 2255, when there are no tokens any more, is none: so
@@ -345,7 +338,7 @@ func (g *Guard) apply(info *Info, now time.Time, fresh bool, do redisconn.Do) er
 	} else if next, unkept = g.writeRecord(said, old, next, do); unkept != nil {
 		next.record, command = said.record, "eval"
 	}
-	readOnly := resp.Code(unkept) == "READONLY"
+	readOnly := resp.Is(unkept, resp.Demoted)
 	unkept = g.rules.Explain(unkept, command)
 	g.mu.Lock()
 	info.Unkept = unkept

@@ -5,8 +5,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/quorumlock/redlock/internal/chance"
 )
 
 // A thousand connections of one process that are made at one moment, because it starts or because a server comes back,
@@ -88,12 +86,8 @@ type spared struct {
 	times   int    // how often it was excused
 }
 
-// begin notes that the connection is not silent, or that its silence begins.
-func (s *spared) begin(a *address) { *s = spared{answers: a.answers.Load()} }
-
 // excuse reports whether the silence has a reason other than the server and the network between, and notes it.
-func (s *spared) excuse(a *address, late bool) bool {
-	answers := a.answers.Load()
+func (s *spared) excuse(answers uint64, late bool) bool {
 	if s.times == maxSpared || !late && answers == s.answers {
 		return false
 	}
@@ -105,10 +99,7 @@ func (s *spared) excuse(a *address, late bool) bool {
 // patience ends an attempt to connect that makes no progress for a while.
 type patience struct {
 	address *address
-	now     func() time.Time
-	limit   time.Duration // for each step of the attempt
-	late    time.Duration // a timer that fires so much too late shows that this process was not scheduled
-	cause   error         // of the context's end
+	config  *Config // ConnectTimeout is for each step of the attempt
 	cancel  context.CancelCauseFunc
 	timer   *time.Timer
 
@@ -121,11 +112,8 @@ type patience struct {
 // begin begins an attempt. The context that it returns is done when the patience is over. The caller must call end.
 func (p *patience) begin(ctx context.Context) context.Context {
 	ctx, p.cancel = context.WithCancelCause(ctx)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.spared.begin(p.address)
-	p.due = p.now().Add(p.limit)
-	p.timer = time.AfterFunc(p.limit, p.check)
+	p.timer = idleTimer(p.check)
+	p.next()
 	return ctx
 }
 
@@ -139,28 +127,28 @@ func (p *patience) answered() {
 func (p *patience) next() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.spared.begin(p.address)
+	p.spared = spared{answers: p.address.answers.Load()}
 	p.wait()
 }
 
 // wait sets the timer. It is called with mu held.
 func (p *patience) wait() {
-	p.due = p.now().Add(p.limit)
-	p.timer.Reset(p.limit)
+	p.due = p.config.Now().Add(p.config.ConnectTimeout)
+	p.timer.Reset(p.config.ConnectTimeout)
 }
 
 // check is run by the timer.
 func (p *patience) check() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	late := p.now().Sub(p.due)
+	late := p.config.Now().Sub(p.due)
 	switch {
 	case late < 0: // set again meanwhile
-	case p.spared.excuse(p.address, late >= p.late):
+	case p.spared.excuse(p.address.answers.Load(), late >= p.config.lateness()):
 		p.wait()
 	default:
 		p.over = true
-		p.cancel(p.cause)
+		p.cancel(ErrTimeout)
 	}
 }
 
@@ -173,35 +161,4 @@ func (p *patience) isOver() bool {
 func (p *patience) end() {
 	p.timer.Stop()
 	p.cancel(nil)
-}
-
-// idleDelay is how much longer to pause if nobody wants the connection: an exponential back-off up to 8 s, with jitter,
-// after attempts that met with silence, since such an attempt is expensive, and up to 2 s after others.
-func idleDelay(failures int, silence bool) time.Duration {
-	limit := min(2*time.Second, 10*time.Millisecond<<min(failures, 10))
-	switch {
-	case failures == 0: // there was a connection, or no attempt before
-		return 0
-	case silence:
-		limit = min(8*time.Second, 250*time.Millisecond<<min(failures, 10))
-	}
-	return limit/2 + chance.Duration(limit/2)
-}
-
-// reconnectDelay is an exponential back-off up to a second. Its jitter spreads the attempts of many clients.
-func reconnectDelay(failures int) time.Duration {
-	limit := min(time.Second, 10*time.Millisecond<<min(failures, 10))
-	return limit/2 + chance.Duration(limit/2)
-}
-
-// sleep returns after d, or with ctx's error if ctx is done first.
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

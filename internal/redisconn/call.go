@@ -48,7 +48,7 @@ func (c Call) command(source bool) []any {
 // FLUSH. Then the script's source is sent, here and in Behind as for rounds in resend.
 func (c Call) lacked(reply any) bool {
 	err, refused := reply.(redis.Error)
-	return refused && c.Script != nil && resp.Code(err) == "NOSCRIPT"
+	return refused && c.Script != nil && resp.Is(err, resp.Unloaded)
 }
 
 // AskScript makes the call, and does not wait: see Ask.

@@ -100,3 +100,18 @@ func isClosed(c <-chan struct{}) bool {
 		return false
 	}
 }
+
+// idleTimer returns a timer that runs f each time it was set.
+func idleTimer(f func()) *time.Timer {
+	t := time.AfterFunc(time.Hour, f)
+	t.Stop()
+	return t
+}
+
+// wake wakes whoever waits at a channel with room for one.
+func wake(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}

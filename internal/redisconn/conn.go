@@ -44,11 +44,7 @@ type Conn struct {
 	since        time.Time     // when the last link was made
 	brief        bool          // it lasted for less than a second
 	hope         int           // not connected: how many more attempts may fail before requests are refused
-	unresponsive time.Time     // since when: a request timed out then, and no reply has come since; zero: it responds
-	giveUp       time.Time     // when an unresponsive server's connection is replaced
-	spared       spared        // of the unresponsive connection
-	grace        bool          // the watchdog fired late, and will fire again
-	starved      int           // how often in a row it fired late, and no reply has come since
+	suspicion                  // of the link's server
 	nextDeadline time.Time     // when the watchdog will fire; zero: it is not set
 	draining     bool          // only undos are accepted
 	drained      chan struct{} // closed when draining and nothing is queued or in flight, or there will be no connection
@@ -133,12 +129,7 @@ func (c *Conn) Backlog() int {
 
 // Wanted says that somebody needs the connection. If there is none, the next attempt comes within a second, even after
 // silence. A request that fails for lack of a connection says so, too.
-func (c *Conn) Wanted() {
-	select {
-	case c.wanted <- struct{}{}:
-	default:
-	}
-}
+func (c *Conn) Wanted() { wake(c.wanted) }
 
 // changed calls Config.OnChange. It is called without mu, because OnChange may call State.
 func (c *Conn) changed() {
@@ -174,11 +165,12 @@ func (c *Conn) eachUnanswered(visit func(r *Request, sent time.Time)) {
 }
 
 // checkDrained ends Drain if nothing is left, or nothing can be had any more: a connection that has just broken is made
-// anew, and takes what is to be undone. It is called while draining, after the Rounds have their replies.
+// anew, and takes what is to be undone. It is called after the Rounds have their replies.
 func (c *Conn) checkDrained() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if (c.link == nil && c.hope == 0 || len(c.queue)+c.inFlight.total == 0) && !isClosed(c.drained) {
+	over := c.link == nil && c.hope == 0 || len(c.queue)+len(c.postponed)+c.inFlight.total == 0
+	if c.draining && over && !isClosed(c.drained) {
 		close(c.drained)
 	}
 }

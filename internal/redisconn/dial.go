@@ -45,7 +45,7 @@ func (w *wire) exchange(commands ...[]any) ([]any, error) {
 		got, err = w.decoder.Take(got[:0])
 		for _, r := range got {
 			if _, ok := r.Value.(resp.Push); ok { // nothing is subscribed to yet
-				err = cmp.Or(err, w.flow.count("", false, w.patience.now()))
+				err = cmp.Or(err, w.flow.count("", false, w.patience.config.Now()))
 				continue
 			}
 			if r.Err != nil {
@@ -61,7 +61,7 @@ func (w *wire) exchange(commands ...[]any) ([]any, error) {
 	case err == nil:
 		w.patience.answered()
 	case w.patience.isOver():
-		err = noReply(w.patience.limit)
+		err = noReply(w.patience.config.ConnectTimeout)
 	}
 	if err != nil {
 		err = fmt.Errorf("at %s: %w", commands[min(len(replies), len(commands)-1)][0], err)
@@ -169,10 +169,7 @@ func isBreach(err error) bool {
 
 // text returns a string of a reply, "" for anything else.
 func text(value any) string {
-	if b, ok := value.([]byte); ok {
-		return string(b)
-	}
-	s, _ := value.(string)
+	s, _ := redis.String(value, nil)
 	return s
 }
 
@@ -244,17 +241,14 @@ func (d *dialer) establish(ctx context.Context, prepare func(context.Context, *w
 		return nil, err
 	}
 	defer d.address.dismiss()
-	p := &patience{
-		address: d.address, now: d.config.Now, limit: d.config.ConnectTimeout, late: d.config.lateness(), cause: ErrTimeout,
-	}
+	p := &patience{address: d.address, config: d.config}
 	ctx = p.begin(ctx)
 	defer p.end()
 	w, err := d.open(ctx, at, as, p)
 	if err != nil {
 		return nil, err
 	}
-	err = prepare(ctx, w)
-	if !w.unwatch() && err == nil {
+	if err = prepare(ctx, w); !w.unwatch() && err == nil {
 		err = context.Cause(ctx)
 	}
 	if err != nil {
@@ -382,38 +376,29 @@ func (d *dialer) resolve(ctx context.Context) ([]string, error) {
 	if names.last() != nil {
 		limit = d.config.ConnectTimeout
 	}
-	late := d.await(ctx, q.over, limit, func(time.Duration) error { return unresolved(host, "") })
+	var addrs []string
+	err := d.await(ctx, q.over, limit, func(time.Duration) error { return unresolved(host, "") })
 	if ctx.Err() != nil { // also where the answer came at the same moment
-		return nil, cmp.Or(late, context.Cause(ctx))
+		return nil, cmp.Or(err, context.Cause(ctx))
 	}
-	err := late
 	if err == nil {
-		err = q.err
+		addrs, err = q.addrs, q.err
 	}
 	if dns := (*net.DNSError)(nil); err != nil && names.last() != nil && !(errors.As(err, &dns) && dns.IsNotFound) {
 		return names.last(), nil
 	}
-	if late != nil {
-		return nil, late
-	}
-	return q.addrs, err
+	return addrs, err
 }
 
 // inquire returns the inquiry that is under way, or has ended well just now and is nobody's, or begins another.
 func (d *dialer) inquire() *inquiry {
 	d.asking.Lock()
 	defer d.asking.Unlock()
-	if q := d.inquiry; q != nil {
-		select {
-		case <-q.over:
-			if q.err == nil && d.config.Now().Sub(q.ended) < credentialsTimeout {
-				return q
-			}
-		default:
-			return q
-		}
+	q := d.inquiry
+	if q != nil && (!isClosed(q.over) || q.err == nil && d.config.Now().Sub(q.ended) < credentialsTimeout) {
+		return q
 	}
-	q := &inquiry{over: make(chan struct{})}
+	q = &inquiry{over: make(chan struct{})}
 	d.inquiry = q
 	go func() {
 		defer close(q.over)
@@ -447,13 +432,13 @@ func redacted(err error, user, password string) error {
 		return err
 	}
 	text, _, quoted := strings.Cut(string(said), ", with args beginning with")
-	switch code := resp.Code(said); {
+	switch {
 	case quoted:
 		return redis.Error(text)
-	case code == "WRONGPASS", code == "NOAUTH", code == "NOPERM": // whose texts are known
+	case resp.Is(said, resp.Login|resp.Forbidden): // whose texts are known
 		return err
 	case strings.Contains(text, password), user != "" && user != "default" && strings.Contains(text, user):
-		return redis.Error(code + " (the reply to AUTH quotes what was sent, so it is not shown)")
+		return redis.Error(resp.Code(said) + " (the reply to AUTH quotes what was sent, so it is not shown)")
 	default:
 		return err
 	}

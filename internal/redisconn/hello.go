@@ -119,8 +119,7 @@ func (d *dialer) loadScripts(w *wire) error {
 		return err
 	}
 	for _, r := range replies {
-		err, refused := r.(redis.Error)
-		if code := resp.Code(err); refused && code != "NOPERM" && code != "ERR" {
+		if err, refused := r.(redis.Error); refused && !resp.Is(err, resp.Selective) {
 			return err // it refuses all
 		}
 	}

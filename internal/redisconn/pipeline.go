@@ -159,15 +159,13 @@ func (c *Conn) Ask(then func(replies []any, err error), commands ...[]any) {
 
 // Do is Ask for a caller that waits: until ctx is done, and no longer than the time-out.
 func (c *Conn) Do(ctx context.Context, commands ...[]any) ([]any, error) {
-	type answer struct {
-		replies []any
-		err     error
-	}
-	got := make(chan answer, 1)
-	c.Ask(func(replies []any, err error) { got <- answer{replies, err} }, commands...)
+	var replies []any
+	var err error
+	answered := make(chan struct{})
+	c.Ask(func(said []any, why error) { replies, err = said, why; close(answered) }, commands...)
 	select {
-	case a := <-got:
-		return a.replies, a.err
+	case <-answered:
+		return replies, err
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}

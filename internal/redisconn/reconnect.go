@@ -36,18 +36,11 @@ func (c *Conn) run() {
 // rest pauses before the next attempt to connect, and for longer than reconnectDelay unless somebody wants the
 // connection: a thousand clients that nobody uses must not make attempts all the while that a server is away.
 func (c *Conn) rest(failures int, silence bool) error {
-	err, longer := sleep(c.ctx, reconnectDelay(failures)), idleDelay(failures, silence)
+	err, longer := sleep(c.ctx, reconnectDelay(failures), nil), idleDelay(failures, silence)
 	if err != nil || longer == 0 || c.Backlog() > 0 || c.awaited.Load() { // undos must get there
 		return err
 	}
-	timer := time.NewTimer(longer)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-c.wanted:
-	case <-c.ctx.Done():
-	}
-	return c.ctx.Err()
+	return sleep(c.ctx, longer, c.wanted)
 }
 
 // serve reads from the connection until it ends, and returns when nothing uses it any more. Writers and checks run
@@ -77,7 +70,7 @@ func (c *Conn) serve(l *link) error {
 func (c *Conn) connected(l *link) {
 	var unanswered []*Request
 	c.mu.Lock()
-	down, draining := c.down, c.draining
+	down := c.down
 	c.link, c.since, c.down, c.unresponsive = l, c.config.Now(), nil, time.Time{}
 	// Nothing is written until what goes ahead of the queue is in it. Requests that come meanwhile must stay behind those
 	// that waited, since they may be their undos.
@@ -91,9 +84,7 @@ func (c *Conn) connected(l *link) {
 	c.mu.Unlock()
 	fail(unanswered, down)
 	callDone(over)
-	if draining {
-		c.checkDrained()
-	}
+	c.checkDrained()
 	if c.config.OnConnect != nil && c.ctx.Err() == nil {
 		c.config.OnConnect()
 	}
@@ -165,11 +156,9 @@ func (c *Conn) loseRequests() {
 		}
 	})
 	c.inFlight, c.queue, c.ahead = groups{}, kept, 0
-	down, draining := c.down, c.draining
+	down := c.down
 	c.mu.Unlock()
 	fail(unanswered, down)
 	callDone(over)
-	if draining {
-		c.checkDrained()
-	}
+	c.checkDrained()
 }

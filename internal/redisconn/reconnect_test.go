@@ -301,7 +301,7 @@ func TestTheFirstErrorHasTheReason(t *testing.T) {
 		sealed := errors.New("the vault is sealed")
 		config := newFake().config()
 		config.Credentials = func(ctx context.Context, _ string) (string, string, error) {
-			return "", "", errors.Join(sealed, sleep(ctx, config.Timeout/2))
+			return "", "", errors.Join(sealed, sleep(ctx, config.Timeout/2, nil))
 		}
 		r := start(t, "redis://fake", config).send(first, "job")
 		time.Sleep(config.Timeout)

@@ -9,14 +9,13 @@
 // batch costs one system call, and requests about one key take effect in the order in which they were sent: an undo
 // follows the request that it undoes, even if the server has not read that request yet.
 //
-// Each file uses only those before it, in this order: config, resolve, admission, dial, hello, request, batch, conn,
-// pipeline, call, timeout, subscribe, replies, check, reconnect, redisconn.
+// Each file uses only those before it, in this order: config, resolve, backoff, admission, dial, hello, request, batch,
+// silence, conn, pipeline, undo, call, timeout, subscribe, replies, check, reconnect, redisconn.
 package redisconn
 
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/quorumlock/redlock/internal/endpoint"
 )
@@ -44,13 +43,6 @@ func New(url string, config Config) (*Conn, error) {
 	d.why = func() error { _, err := c.State(); return err }
 	c.watchdog, c.retry, c.check = idleTimer(c.expire), idleTimer(c.retryUndos), idleTimer(c.runCheck)
 	return c, nil
-}
-
-// idleTimer returns a timer that runs f each time it was set.
-func idleTimer(f func()) *time.Timer {
-	t := time.AfterFunc(time.Hour, f)
-	t.Stop()
-	return t
 }
 
 // Start connects, and connects again whenever the connection is lost, until Close.
@@ -81,10 +73,8 @@ func (c *Conn) TLS() bool { return c.dialer.url.TLS }
 func (c *Conn) Drain(ctx context.Context) {
 	c.mu.Lock()
 	c.draining = true
-	over := c.requeuePostponed() // for the last time
-	c.startWriter()
 	c.mu.Unlock()
-	callDone(over)
+	c.retryUndos() // for the last time
 	c.checkDrained()
 	select {
 	case <-c.drained:

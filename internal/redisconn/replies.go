@@ -20,15 +20,11 @@ func (c *Conn) read(l *link) error {
 			return err
 		}
 		recovered := false
-		var draining bool
-		due, recovered, draining, err = c.match(got, due[:0])
-		if recovered {
+		if due, recovered, err = c.match(got, due[:0]); recovered {
 			c.changed()
 		}
 		c.deliver(due)
-		if draining {
-			c.checkDrained()
-		}
+		c.checkDrained()
 		if err != nil {
 			return err
 		}
@@ -44,8 +40,8 @@ type delivery struct {
 }
 
 // match appends replies to due, with the requests that they answer. It reports whether the server had been
-// unresponsive, and whether Drain waits. An error ends the connection.
-func (c *Conn) match(got []resp.Reply, due []delivery) (_ []delivery, recovered, draining bool, err error) {
+// unresponsive. An error ends the connection.
+func (c *Conn) match(got []resp.Reply, due []delivery) (_ []delivery, recovered bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	answered := false
@@ -82,13 +78,13 @@ func (c *Conn) match(got []resp.Reply, due []delivery) (_ []delivery, recovered,
 			c.inFlight.pop()
 			c.batch.recycle(g)
 		}
-		if r.Err != nil && resp.Code(r.Err) == "READONLY" && err == nil {
+		if resp.Is(r.Err, resp.Demoted) && err == nil {
 			// The server has become a replica, which leaves its connections open. The handshake's results are void.
 			err = fmt.Errorf("no longer a master: %w", c.dialer.explain(r.Err, ""))
 		}
 	}
 	c.startWriter() // for requests that are sent again
-	return due, recovered, c.draining, err
+	return due, recovered, err
 }
 
 // divide divides the next reply to a group among its requests, and appends the parts to due. It is called with mu held.
@@ -131,7 +127,7 @@ func (c *Conn) divide(g *group, r resp.Reply, due []delivery) []delivery {
 // sent again: its undo may have been sent already, and must stay behind it. For the same reason mu is held from Over to
 // the append.
 func (c *Conn) resend(r *Request, refusal error) bool {
-	if resp.Code(refusal) != "NOSCRIPT" || r.eval || r.Round.Over() {
+	if !resp.Is(refusal, resp.Unloaded) || r.eval || r.Round.Over() {
 		return false
 	}
 	r.eval = true
@@ -150,7 +146,7 @@ func (c *Conn) deliver(due []delivery) {
 		if d.first {
 			d.to.Round.Reply(d.to.Node, d.reply, d.err)
 		}
-		if d.err == nil || !isTransient(d.err) || !c.postpone(d.to) {
+		if !resp.Is(d.err, resp.Transient) || !c.postpone(d.to) {
 			d.to.Round.Done()
 		}
 	}

@@ -1,7 +1,6 @@
 package redisconn
 
 import (
-	"slices"
 	"time"
 
 	"github.com/quorumlock/redlock/internal/lua"
@@ -108,11 +107,6 @@ func filterOver(queue []*Request) (kept, over []*Request) {
 	}
 	clear(queue[len(kept):])
 	return kept, over
-}
-
-// isTransient reports whether the server did not execute the command, for a reason that may pass soon.
-func isTransient(err error) bool {
-	return slices.Contains([]string{"BUSY", "LOADING", "MISCONF", "NOREPLICAS", "OOM"}, resp.Code(err))
 }
 
 // askRound is the Round of an Ask.

@@ -67,7 +67,7 @@ func (h *host) lookUp(ctx context.Context, name string) ([]string, error) {
 	if takes < 0 {
 		takes = time.Hour
 	}
-	if sleep(ctx, takes) != nil {
+	if sleep(ctx, takes, nil) != nil {
 		return nil, &net.DNSError{Err: "i/o timeout", UnwrapErr: ctx.Err(), Name: name, Server: "ns:53", IsTimeout: true}
 	}
 	h.mu.Lock()

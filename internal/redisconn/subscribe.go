@@ -118,12 +118,7 @@ func (c *Conn) confirm(g *group, r resp.Reply) error {
 var errNoCommands = errors.New("no commands are taken on a subscribed connection")
 
 // tellSubscriber wakes follow because the link or its subscription has changed.
-func (c *Conn) tellSubscriber() {
-	select {
-	case c.news <- struct{}{}:
-	default:
-	}
-}
+func (c *Conn) tellSubscriber() { wake(c.news) }
 
 // heard returns the message of a push. A message that nothing was subscribed for does not count. It is called with mu
 // held.
@@ -212,7 +207,7 @@ func (c *Conn) overMain(ctx context.Context, s *Subscription) {
 		case state == accepted:
 			failures = 0
 		case state == refused:
-			if sleep(ctx, s.pause(refusal, failures)) != nil {
+			if sleep(ctx, s.pause(refusal, failures), nil) != nil {
 				return
 			}
 			failures++
@@ -233,7 +228,7 @@ func (c *Conn) overMain(ctx context.Context, s *Subscription) {
 
 // pause returns how long to wait after a failed attempt to subscribe. It reports a lack of permission.
 func (s *Subscription) pause(err error, failures int) time.Duration {
-	if resp.Code(err) != "NOPERM" {
+	if !resp.Is(err, resp.Forbidden) {
 		return reconnectDelay(failures)
 	}
 	s.Denied(err)
@@ -265,7 +260,7 @@ func (c *Conn) overSecond(ctx context.Context, s *Subscription) {
 			stop()
 			w.close()
 		}
-		if sleep(ctx, s.pause(err, failures)) != nil {
+		if sleep(ctx, s.pause(err, failures), nil) != nil {
 			return
 		}
 	}

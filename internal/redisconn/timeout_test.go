@@ -4,13 +4,10 @@ import (
 	"context"
 	"errors"
 	"net"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/quorumlock/redlock/internal/resp"
 )
 
 // A request times out once. The reply that comes later is dropped, and shows that the server responds again.
@@ -148,148 +145,24 @@ func TestAWatchdogThatIsLateWaitsForTheReader(t *testing.T) {
 	}
 }
 
-// Where this process is not scheduled for a while, again and again, the server is not to blame: it keeps its connection
-// and gets requests. But its silence is noticed all the same.
+// Where this process is not scheduled for a while, again and again, a server that answers late is not to blame: it
+// keeps its connection and gets requests.
 func TestAStarvedClientDoesNotBlameTheServer(t *testing.T) {
-	for _, answers := range []bool{true, false} {
-		synctest.Test(t, func(t *testing.T) {
-			f, c, sleeps := starving(t)
-			f.answerAll("EVALSHA", silence)
-			for i := range 2 * maxStarved {
-				r := c.send(first, "a")
-				sleeps(500 * ms)
-				time.Sleep(250*ms + 250*ms/16)
-				synctest.Wait()
-				_, err := c.State()
-				if silent := !answers && i >= maxStarved; silent != errors.Is(err, ErrTimeout) {
-					t.Errorf("answers %t, after %d time-outs: %v", answers, i+1, err)
-				}
-				if r.fails(ErrTimeout); errors.Is(r.err, ErrLate) != (answers || i < maxStarved) {
-					t.Errorf("answers %t, after %d time-outs: the request got %v", answers, i+1, r.err)
-				}
-				if answers {
-					f.say(":1\r\n")
-					synctest.Wait()
-				}
-			}
-			time.Sleep(2 * time.Second)
-			synctest.Wait()
-			if got := f.attempts(); got > 1 == answers {
-				t.Errorf("answers %t: %d connections", answers, got)
-			}
-		})
-	}
-}
-
-// An undo that fails with a transient error is sent again, four times a second, until nothing is left to undo.
-func TestAnUndoThatIsRefusedIsSentAgain(t *testing.T) {
-	for _, c := range []struct {
-		command *Command
-		refusal string
-		sent    int // in a second
-	}{
-		{undo, busy, 4},
-		{undo, "-LOADING Redis is loading the dataset in memory\r\n", 4},
-		{undo, "-MISCONF Redis is configured to save RDB snapshots\r\n", 4},
-		{undo, "-NOREPLICAS Not enough good replicas to write.\r\n", 4},
-		{undo, "-OOM command not allowed when used memory > 'maxmemory'.\r\n", 4},
-		{undo, "-ERR Error running script (call to f_1): @user_script:1: -OOM command not allowed\r\n", 4},
-		{spare, busy, 4},
-		{undo, noPerm, 1},
-		{undo, "-ERR unknown\r\n", 1},
-		{undo, ":7\r\n", 1},
-		{first, busy, 1},
-	} {
-		online(t, func(t *testing.T, f *fake, client *client) {
-			f.answerAll("EVALSHA", c.refusal)
-			r := client.send(c.command, "a")
-			time.Sleep(time.Second - 1)
-			if c.refusal == ":7\r\n" {
-				r.wants("unexpected reply 7")
-			} else {
-				r.wants(strings.Trim(c.refusal, "-\r\n"))
-			}
-			if got := len(f.received()); got != c.sent || r.isDone() != (c.sent == 1) {
-				t.Errorf("%s: sent %d times in a second, want %d; done with %t", c.refusal, got, c.sent, r.isDone())
-			}
-			r.end()
-			time.Sleep(250 * ms)
-			if f.wants(t); !r.isDone() {
-				t.Errorf("%s: not done with when it is over", c.refusal)
-			}
-		})
-	}
-}
-
-// backlog checks how many undos the Conn keeps.
-func (c *client) backlog(want int) {
-	c.t.Helper()
-	c.settle()
-	if got := c.Backlog(); got != want {
-		c.t.Errorf("%d are kept, want %d", got, want)
-	}
-}
-
-// The undos that a busy server refuses are sent again together, up to a limit, so that they do not keep it busy. A
-// server that is away is kept no more spare ones than that.
-func TestThereIsALimitOfUndosToKeep(t *testing.T) {
-	online(t, func(_ *testing.T, f *fake, c *client) {
-		f.answerAll("EVALSHA", busy)
-		for range maxPostponed + 100 {
-			c.send(undo)
-		}
-		c.backlog(maxPostponed)
-		f.recover()
-		time.Sleep(250 * ms)
-		c.backlog(0)
-	})
-	online(t, func(t *testing.T, f *fake, c *client) {
-		f.leave()
-		taken := 0
-		for range maxPostponed + 100 {
-			r, ok := c.offer(spare)
-			if ok {
-				taken++
-			}
-			r.fails(ErrDown)
-		}
-		if _, ok := c.offer(undo); !ok || taken != maxPostponed {
-			t.Errorf("%d are taken, want %d; one that is not spare: %t", taken, maxPostponed, ok)
-		}
-		c.backlog(maxPostponed + 1)
-	})
-}
-
-// laggard is a command for which this process needs a while before it writes: as if it were not scheduled.
-func laggard(lag time.Duration) *Command {
-	return &Command{Script: first.Script, Args: func([]*Request, *resp.Encoder) { time.Sleep(lag) }}
-}
-
-// A request that this process sends late, or not at all, is not one to which the server is silent: it says so, and the
-// server goes on getting requests.
-func TestARequestThatIsSentLateDoesNotBlameTheServer(t *testing.T) {
-	for _, c := range []struct {
-		lag  time.Duration // of the request before
-		late bool
-	}{
-		{100 * ms, false}, // it had more than half of the time-out
-		{200 * ms, true},
-		{240 * ms, true},
-	} {
-		online(t, func(t *testing.T, f *fake, client *client) {
-			f.answer("EVALSHA", ":1\r\n", silence) // the first is to the request before
-			client.send(laggard(c.lag), "a")
-			time.Sleep(time.Millisecond)
-			r := client.send(second, "b")
-			time.Sleep(250 * ms)
-			r.fails(ErrTimeout)
-			if _, err := client.State(); errors.Is(r.err, ErrLate) != c.late || (err == nil) != c.late {
-				t.Errorf("after %v: got %v, then %v; late %t", c.lag, r.err, err, c.late)
-			}
+	synctest.Test(t, func(t *testing.T) {
+		f, c, sleeps := starving(t)
+		f.answerAll("EVALSHA", silence)
+		for range 2 * maxStarved {
+			r := c.send(first, "a")
+			sleeps(500 * ms)
+			time.Sleep(250*ms + 250*ms/16)
+			r.fails(ErrLate)
+			c.is(up, nil)
 			f.say(":1\r\n")
 			synctest.Wait()
-		})
-	}
+		}
+		time.Sleep(2 * time.Second)
+		f.wantsAttempts(t, 1)
+	})
 }
 
 // A server that does not read is silent, also to what has not been sent.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"strconv"
+	"strings"
 
 	"github.com/gomodule/redigo/redis"
 )
@@ -67,6 +68,9 @@ const (
 	element = 16
 	boxed   = 24
 )
+
+// long has the types of replies that go on after their first line.
+const long = "*$%~>|=!"
 
 // maxDepth bounds nested arrays. Expected replies have a depth of two.
 const maxDepth = 8
@@ -130,17 +134,8 @@ func (d *Decoder) adapt() {
 // ready reports whether a complete reply of one line has come. An array or a bulk string does not count: the decoder
 // might have to wait for its rest.
 func (d *Decoder) ready() bool {
-	there, _ := d.r.Peek(d.r.Buffered()) // cannot fail
-	return len(there) > 2 && (!isLong(there[0]) || there[1] == '-') && bytes.IndexByte(there, '\n') > 0
-}
-
-// isLong reports whether a reply of this type goes on after its first line.
-func isLong(first byte) bool {
-	switch first {
-	case '*', '$', '%', '~', '>', '|', '=', '!':
-		return true
-	}
-	return false
+	got, _ := d.r.Peek(d.r.Buffered()) // cannot fail
+	return len(got) > 2 && (strings.IndexByte(long, got[0]) < 0 || got[1] == '-') && bytes.IndexByte(got, '\n') > 0
 }
 
 // ErrBadReply says that what was read is no reply, or a larger one than is accepted.

@@ -1,7 +1,7 @@
 // Package resp is the protocol's bytes: it encodes commands and reads replies
 // (https://redis.io/docs/latest/develop/reference/protocol-spec/), and tells error replies and odd ones apart.
 //
-// It knows RESP2 and RESP3, and how large a reply may be. It knows no connections, and not what any command means.
+// It knows RESP2 and RESP3, how large a reply may be, what error codes say; no connections, and not what commands mean.
 package resp
 
 import (

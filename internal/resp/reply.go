@@ -22,10 +22,6 @@ func Code(err error) string {
 	if err == nil {
 		return ""
 	}
-	return codeOf(err) // apart, since it allocates
-}
-
-func codeOf(err error) string {
 	var said redis.Error
 	if !errors.As(err, &said) {
 		return ""
