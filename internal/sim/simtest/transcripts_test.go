@@ -69,7 +69,7 @@ func play(t *testing.T, transcript string) string {
 	}
 	for _, name := range []string{"n0", "n1", "n2", "n3"} {
 		n := sim.NewNode(name+":6379", 1)
-		ahead := n.Now().Sub(time.Now())
+		ahead := time.Until(n.Now())
 		n.Watch(nil, func(c sim.Command, _ []string, after sim.Data) { s.command(c, after, ahead) })
 		s.net.Attach(n)
 		s.nodes[name] = n
