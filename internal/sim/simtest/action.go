@@ -169,8 +169,8 @@ func accepts(entry, token, floor float64) float64 {
 	return entry
 }
 
-// handsOver keeps what a node did with the name when it was free, or was released. It may have passed over waiters that
-// are gone, and have handed the lock to one: a release after it was the caller's, enqueue before it looks whether it is.
+// handsOver keeps what a node did with the name when it was free, or released. It may have passed over waiters that are
+// gone, and have handed the lock to one: a release after it was the caller's, enqueue before it looks whether it is.
 // What has become of the name meanwhile follows from the proposals. had is the largest token before.
 func (w *world) handsOver(is Action, undo bool, had float64, after sim.Data) {
 	first, floor := w.queues[is.Node].first, floorOf(after)

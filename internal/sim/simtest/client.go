@@ -228,7 +228,12 @@ func (x wish) calls() (calls []Feature) {
 		Feature
 		is bool
 	}{
-		{Lock, !x.tries}, {TryLock, x.tries}, {Acquire, x.permit}, {LockAll, len(x.names) > 1}, {RLock, x.reads}, {Do, x.does},
+		{Lock, !x.tries},
+		{TryLock, x.tries},
+		{Acquire, x.permit},
+		{LockAll, len(x.names) > 1},
+		{RLock, x.reads},
+		{Do, x.does},
 	} {
 		if f.is {
 			calls = append(calls, f.Feature)
@@ -270,7 +275,7 @@ func (w *worker) once() {
 		return
 	}
 	if x.permit {
-		x.names = []string{lock.Name()} // the slot's: it excludes like any lock, so there are as many holders as slots at most
+		x.names = []string{lock.Name()} // the slot's: it excludes like any lock, so no more have one than there are slots
 	}
 	a.outlasts(asked)
 	w.has(verb, x.names, held{lock, instance, instance.kind, a, x.reads, ends})

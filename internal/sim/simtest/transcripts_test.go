@@ -236,57 +236,20 @@ func (s *scene) tell(from, to, text string) {
 	fmt.Fprintf(&s.text, "%9.1f  %-6s %-8s%s\n", time.Since(s.zero).Seconds()*1000, from, to, text)
 }
 
-// answers are what scripts say, by their codes; acquire stands for all that give locks.
-var answers = map[string][]string{
-	"acquire": {"taken:", "granted", "granted, knows", "not granted", "revoked"},
-	"raise":   {"not its lock", "accepted", "knows"},
-	"extend":  {"not its lock", "extended", "repaired", "revoked"},
-	"release": {"was free", "released", "another's"},
-	"revoke":  {"not its lock", "taken away"},
-}
-
 // command tells of a script that is about the lock. The node's clock is ahead.
 func (s *scene) command(c sim.Command, after sim.Data, ahead time.Duration) {
 	if c.Args[0] == "script" {
 		recognise(c.Args[2])
 	}
 	if is := scriptOf(c); is.name != "" {
-		what, said := aboutLock(c, is)
+		what, said := aboutLock(c, is, 0)
 		s.tell(c.Client, c.Node[:2], what+"\t"+said+"\t"+s.changes(c.Node, after, ahead))
 	}
 }
 
-// aboutLock puts a question into words, and its answer.
-func aboutLock(c sim.Command, is shape) (what, said string) {
-	_, argv := keysAndArguments(c)
-	own, words := append(slices.Clone(argv), "", "")[:3], answers[is.name]
-	switch {
-	case is.undo: // the owner, its place in the queue, and the token
-		is.token = 2
-	case is.name == "extend":
-		own, is.token = is.each(argv, 1)[0], extendsToken
-	default:
-		own = is.each(argv, 1)[0]
-	}
-	what = is.name + " " + own[is.owner]
-	if is.token > 0 && tokens.MatchString(own[is.token]) {
-		what += " token " + own[is.token]
-	}
-	if strings.Contains(fmt.Sprint(argv), ":wake:") {
-		what += map[bool]string{true: ", and queue", false: ", or queue"}[is.undo]
-	}
-	answer := answerAbout(c.Reply, 0)
-	said = slices.Concat(words, answers["acquire"][len(words):])[answer.Code] + " " + answer.Holder
-	if answer.Known > 0 {
-		said += strconv.FormatFloat(answer.Known, 'f', -1, 64)
-	}
-	return what, said
-}
-
 var (
-	parts  = []string{"job", "token", "queue", "revoked"}
-	tokens = regexp.MustCompile(`\b1\d{15}`)
-	noise  = regexp.MustCompile(`[0-9a-f]{12}@|:6379`) // of lists
+	parts = []string{"job", "token", "queue", "revoked"}
+	noise = regexp.MustCompile(`[0-9a-f]{12}@|:6379`) // of lists
 )
 
 // changes returns which parts of a node's state are others than when it was last looked at.
