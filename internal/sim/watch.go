@@ -27,6 +27,16 @@ func (d Data) Score(key, member string) (float64, bool) {
 	return score, ok
 }
 
+// Members returns the members of the sorted set at a key, in its order.
+func (d Data) Members(key string) (all []string) {
+	if e := d.node.data.find(key, d.now); e != nil && e.kind == kindZSet {
+		for _, m := range e.ranked() {
+			all = append(all, m.name)
+		}
+	}
+	return all
+}
+
 // Now returns the node's clock in ms.
 func (d Data) Now() int64 { return d.now }
 

@@ -1,6 +1,7 @@
 package simtest
 
 import (
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -92,67 +93,89 @@ func (w *world) act(c sim.Command, s shape, before []string, after sim.Data) {
 	if !w.scenario.Actions {
 		return
 	}
-	name, n := names[0], w.number(c.Node)
-	is := Action{Node: n, Clock: after.Now(), Has: after.Text(name)}
-	is.Entry, _ = after.Score("redlock:tokens", name)
-	had := w.queues[n].entry
-	w.queues[n].entry = is.Entry
-	var keys, argv []string
-	if _, failed := c.Reply.(sim.Error); s.name != "" && len(c.Args) > 3 && !failed {
-		keys, argv = keysAndArguments(c)
-	}
-	i := slices.Index(keys, name)
-	if i >= 0 {
-		is.What, is.Said = s.name, answerAbout(c.Reply, i)
-		if s.undo {
-			is.Owner = ownersIn(argv)[i]
-			if s.name == "release" && len(argv) > i+1 && argv[i+1] != "" {
-				is.What = "release and leave"
-			}
-			if len(argv) > len(keys)+1 {
-				is.Token, _ = strconv.ParseFloat(argv[len(keys)+1+i], 64) // of 'untold', nothing is known
-			}
-		} else {
-			own, token := s.each(argv, len(keys))[i], s.token
-			if s.name == "extend" {
-				token = extendsToken
-			}
-			is.Owner = own[s.owner]
-			is.Token, _ = strconv.ParseFloat(own[token], 64)
-		}
-	}
-	was := before[slices.Index(w.keys, name)]
-	again := i >= 0 && !s.undo && s.name != "extend" && is.Said.Code == 1 && is.Token <= had
+	is := w.asked(c, s, after)
+	was, had := before[slices.Index(w.keys, names[0])], w.queues[is.Node].entry
+	w.queues[is.Node].entry = is.Entry
+	again := is.What != "" && !s.undo && s.name != "extend" && is.Said.Code == 1 && is.Token <= had
 	if is.Entry < had || again { // dropped by trim.lua, or with the whole set, at its end
-		w.keepAction(Action{What: "trim", Node: n, Clock: is.Clock, Has: was})
+		w.keepAction(Action{What: "trim", Node: is.Node, Clock: is.Clock, Has: was})
 		had = 0
 	}
-	if i < 0 {
-		return
-	}
-	if s.name == "raise" || s.name == "enqueue" {
-		is.Floor = floorOf(after)
-	}
-	lease := after.Expires(name) - is.Clock
-	if is.Has == is.Owner {
-		is.TTL = lease
-	}
 	free := was == "" || s.undo && was == is.Owner
-	switch first := w.queues[n].first; {
+	switch {
+	case is.What == "":
+	case free && (s.name == "release" || s.name == "enqueue"):
+		w.handsOver(is, s.undo, had, after)
+	default:
+		w.keepAction(is)
+	}
+}
+
+// asked returns what a command asked of a node about the first name, if anything, and what the node has for it then.
+func (w *world) asked(c sim.Command, s shape, after sim.Data) Action {
+	name := names[0]
+	is := Action{Node: w.number(c.Node), Clock: after.Now(), Has: after.Text(name)}
+	is.Entry, _ = after.Score("redlock:tokens", name)
+	if _, failed := c.Reply.(sim.Error); failed || s.name == "" || len(c.Args) <= 3 {
+		return is
+	}
+	keys, argv := keysAndArguments(c)
+	i := slices.Index(keys, name)
+	if i < 0 {
+		return is
+	}
+	is.What, is.Said = s.name, answerAbout(c.Reply, i)
+	if s.undo {
+		is.Owner = ownersIn(argv)[i]
+		if s.name == "release" && len(argv) > i+1 && argv[i+1] != "" {
+			is.What = "release and leave"
+		}
+		if len(argv) > len(keys)+1 {
+			is.Token, _ = strconv.ParseFloat(argv[len(keys)+1+i], 64) // of 'untold', nothing is known
+		}
+	} else {
+		own, token := s.each(argv, len(keys))[i], s.token
+		if s.name == "extend" {
+			token = extendsToken
+		}
+		is.Owner = own[s.owner]
+		is.Token, _ = strconv.ParseFloat(own[token], 64)
+	}
+	if is.Has == is.Owner {
+		is.TTL = after.Expires(name) - is.Clock
+	}
+	first := w.queues[is.Node].first
+	switch {
 	case s.name == "acquire" && argv[len(argv)-1] != "":
 		is.What = "acquire or join"
 		first[is.Owner] = is.Token
 	case s.name == "enqueue":
 		first[is.Owner], _ = strconv.ParseFloat(argv[4*i+3][37:53], 64)
+		is.Floor = floorOf(after)
+	case s.name == "raise":
+		is.Floor = floorOf(after)
 	}
-	if !free || s.name != "release" && s.name != "enqueue" {
-		w.keepAction(is)
-		return
+	return is
+}
+
+// accepts returns the largest token that a node knows behind a proposal: see propose.lua.
+func accepts(entry, token, floor float64) float64 {
+	switch {
+	case token > max(entry, floor):
+		return token
+	case entry > 0 && token > 0:
+		return math.Floor(entry) + 0.5
 	}
-	// The node may have passed over waiters that are gone, and have handed the lock to one: a release after it was the
-	// caller's, enqueue before it looks whether it is. What has become of the name meanwhile follows from the proposals.
-	over := Action{Node: n, Clock: is.Clock, Entry: had, Floor: floorOf(after)}
-	if s.undo {
+	return entry
+}
+
+// handsOver keeps what a node did with the name when it was free, or released. It may have passed over waiters that are
+// gone, and have handed the lock to one: a release after it was the caller's, enqueue before it looks whether it is.
+// What has become of the name meanwhile follows from the proposals. had is the largest token before.
+func (w *world) handsOver(is Action, undo bool, had float64, after sim.Data) {
+	first, floor := w.queues[is.Node].first, floorOf(after)
+	over := Action{Node: is.Node, Clock: is.Clock, Entry: had, Floor: floor}
+	if undo {
 		over.Entry = max(had, is.Token)
 		freed := is
 		freed.Has, freed.Entry = "", over.Entry
@@ -161,41 +184,39 @@ func (w *world) act(c sim.Command, s shape, before []string, after sim.Data) {
 	// To itself, if the token that it proposes was accepted a moment ago.
 	handed := is.Has != "" && (is.Has != is.Owner || is.Said.Code == 2 && is.Said.Known == is.Token && had < is.Token)
 	proposed := over.Entry
-	accepts := func(entry, token float64) float64 { // see propose.lua
-		switch {
-		case token > max(entry, over.Floor):
-			return token
-		case entry > 0 && token > 0:
-			return math.Floor(entry) + 0.5
-		}
-		return entry
-	}
 	if handed {
-		proposed = accepts(proposed, w.queues[n].first[is.Has])
+		proposed = accepts(proposed, first[is.Has], floor)
 	}
-	if s.name == "enqueue" && is.Has == is.Owner {
-		proposed = accepts(proposed, is.Token)
+	if !undo && is.Has == is.Owner {
+		proposed = accepts(proposed, is.Token, floor)
 	}
 	if is.Entry > proposed {
-		over.What = "pass over"
-		for owner, token := range w.queues[n].first {
-			if token == math.Floor(is.Entry) && token > over.Entry {
-				over.To, over.Token, over.Entry = owner, token, token
-				w.keepAction(over)
-			}
-		}
-		if is.Entry != over.Entry && accepts(over.Entry, 1) == is.Entry { // the token of another was not accepted
-			over.To, over.Token, over.Entry = "", 0, is.Entry
-			w.keepAction(over)
-		}
+		w.passesOver(&over, is.Entry)
 	}
 	if handed {
-		over.What, over.To, over.Token, over.TTL = "hand over", is.Has, w.queues[n].first[is.Has], lease
-		over.Has, over.Entry = is.Has, accepts(over.Entry, over.Token)
+		over.What, over.To, over.Token = "hand over", is.Has, first[is.Has]
+		over.TTL = after.Expires(names[0]) - is.Clock
+		over.Has, over.Entry = is.Has, accepts(over.Entry, over.Token, floor)
 		w.keepAction(over)
 	}
-	if !s.undo {
+	if !undo {
 		w.keepAction(is)
+	}
+}
+
+// passesOver keeps whom a node has passed over, so that the largest token became entry.
+func (w *world) passesOver(over *Action, entry float64) {
+	over.What = "pass over"
+	first := w.queues[over.Node].first
+	for _, owner := range slices.Sorted(maps.Keys(first)) {
+		if token := first[owner]; token == math.Floor(entry) && token > over.Entry {
+			over.To, over.Token, over.Entry = owner, token, token
+			w.keepAction(*over)
+		}
+	}
+	if entry != over.Entry && accepts(over.Entry, 1, over.Floor) == entry { // the token of another was not accepted
+		over.To, over.Token, over.Entry = "", 0, entry
+		w.keepAction(*over)
 	}
 }
 

@@ -188,83 +188,108 @@ func (w *worker) inclined(part float64) bool { return w.r.Float64() < part }
 // minded does, too, but draws nothing where the scenario does not have the habit.
 func (w *worker) minded(part float64) bool { return part > 0 && (w.eager || w.apart.Float64() < part) }
 
-// once makes one attempt at one lock, or at several, and, if it succeeds, holds it for a while.
-func (w *worker) once() {
-	wanted := []string{names[w.r.IntN(w.scenario.Names)]}
+// wish is what a worker asks for.
+type wish struct {
+	names         []string
+	permit, reads bool
+	tries, does   bool // by TryLock and its like, by Do
+	patience      time.Duration
+}
+
+// wishes draws a wish.
+func (w *worker) wishes() wish {
+	x := wish{names: []string{names[w.r.IntN(w.scenario.Names)]}, patience: w.forEver()}
 	if w.crowd != nil && w.apart.IntN(3) > 0 { // else hardly anybody would have a lock
-		wanted[0] = fmt.Sprintf("mine:%s", w.name)
+		x.names[0] = fmt.Sprintf("mine:%s", w.name)
 	}
 	part := &w.scenario.Habits.Part
-	permit, reads := w.minded(w.scenario.permits()), false
-	if n := w.scenario.Names; n > 1 && !permit && w.inclined(part[LockAll]) {
-		wanted = nil
+	x.permit = w.minded(w.scenario.permits())
+	if n := w.scenario.Names; n > 1 && !x.permit && w.inclined(part[LockAll]) {
+		x.names = nil
 		for _, i := range w.r.Perm(n)[:2+w.r.IntN(n-1)] { // in any order, and overlapping
-			wanted = append(wanted, names[i])
+			x.names = append(x.names, names[i])
 		}
 	}
-	patience := w.forEver()
 	if most := w.r.IntN(4); most > 0 {
-		patience = time.Duration(1 + w.r.Int64N(int64(w.scenario.TTL)<<most>>2))
+		x.patience = time.Duration(1 + w.r.Int64N(int64(w.scenario.TTL)<<most>>2))
 	}
 	if w.minded(w.scenario.Habits.Hasty) {
-		patience = scaled(w.scenario.TTL, w.apart, 1./32, 1./2)
+		x.patience = scaled(w.scenario.TTL, w.apart, 1./32, 1./2)
 	}
-	tries, bound := w.inclined(part[TryLock]), w.set.timeout
-	calls := []Feature{Lock}
-	if tries {
-		calls[0] = TryLock
+	x.tries = w.inclined(part[TryLock])
+	x.reads = !x.permit && len(x.names) == 1 && w.minded(part[RLock])
+	x.does = !x.tries && len(x.names) == 1 && w.minded(part[Do])
+	return x
+}
+
+// calls are the features of the call for it.
+func (x wish) calls() (calls []Feature) {
+	for _, f := range []struct {
+		Feature
+		is bool
+	}{
+		{Lock, !x.tries},
+		{TryLock, x.tries},
+		{Acquire, x.permit},
+		{LockAll, len(x.names) > 1},
+		{RLock, x.reads},
+		{Do, x.does},
+	} {
+		if f.is {
+			calls = append(calls, f.Feature)
+		}
 	}
-	switch {
-	case permit:
-		calls = append(calls, Acquire)
-		bound *= 3
-	case len(wanted) > 1:
-		calls = append(calls, LockAll)
-	case w.minded(part[RLock]):
-		reads = true
-		calls = append(calls, RLock)
-	}
-	does := !tries && len(wanted) == 1 && w.minded(part[Do])
-	if does {
-		calls = append(calls, Do)
-	}
-	a := w.ask(patience, calls...)
+	return calls
+}
+
+// once makes one attempt at one lock, or at several, and, if it succeeds, holds it for a while.
+func (w *worker) once() {
+	x := w.wishes()
+	a := w.ask(x.patience, x.calls()...)
 	defer w.meetings.end(a.use)
 	ctx, cancel := context.WithCancel(context.Background())
 	if !a.bounded {
-		ctx, cancel = context.WithTimeout(context.Background(), patience)
+		ctx, cancel = context.WithTimeout(context.Background(), x.patience)
 	}
 	defer cancel()
 	instance := w.locker.Load()
-	locker := instance.Locker
-	verb, acquire := w.call(locker, wanted, tries, reads, permit)
+	verb, acquire := w.call(instance.Locker, x.names, x.tries, x.reads, x.permit)
 	var ends func() error
-	if does {
-		verb, acquire = verb+" by Do", w.toDo(locker, reads, permit, &ends)
+	if x.does {
+		verb, acquire = verb+" by Do", w.toDo(instance.Locker, x.reads, x.permit, &ends)
 	}
-	name, asked := strings.Join(wanted, " "), time.Now()
-	lock, err := acquire(ctx, name, a.opts...)
+	asked := time.Now()
+	lock, err := acquire(ctx, strings.Join(x.names, " "), a.opts...)
 	w.count("calls", 1)
-	if tries {
-		w.bounded(verb, asked, bound)
-	} else if time.Since(asked) > 2*w.roundTrip() {
+	switch {
+	case x.tries && x.permit:
+		w.bounded(verb, asked, 3*w.set.timeout)
+	case x.tries:
+		w.bounded(verb, asked, w.set.timeout)
+	case time.Since(asked) > 2*w.roundTrip():
 		w.meetings.does(a.use, Queued)
 	}
 	if err != nil {
 		w.failed(verb, asked, a, err)
-		w.log(w.label, "%s %s: %s", verb, name, kindOf(err))
-		ended := ctx.Err() != nil || errors.Is(err, redlock.ErrMaxWait)
-		if ended && asked.Add(patience).After(w.ending.Add(w.scenario.settle())) {
-			w.blame("progress", "%s: %s %s got nothing in %v, long after the last fault: %v",
-				w.label, verb, name, time.Since(asked), err)
-		}
+		w.unlucky(verb, x, asked, ctx.Err() != nil || errors.Is(err, redlock.ErrMaxWait), err)
 		return
 	}
-	if permit {
-		wanted = []string{lock.Name()} // the slot's: it excludes like any lock, so there are as many holders as slots at most
+	if x.permit {
+		x.names = []string{lock.Name()} // the slot's: it excludes like any lock, so no more have one than there are slots
 	}
 	a.outlasts(asked)
-	w.has(verb, wanted, held{lock, instance, instance.kind, a, reads, ends})
+	w.has(verb, x.names, held{lock, instance, instance.kind, a, x.reads, ends})
+}
+
+// unlucky judges that a worker got nothing: with its patience at an end, it must not have waited since long after the
+// last fault.
+func (w *worker) unlucky(verb string, x wish, asked time.Time, ended bool, err error) {
+	name := strings.Join(x.names, " ")
+	w.log(w.label, "%s %s: %s", verb, name, kindOf(err))
+	if ended && asked.Add(x.patience).After(w.ending.Add(w.scenario.settle())) {
+		w.blame("progress", "%s: %s %s got nothing in %v, long after the last fault: %v",
+			w.label, verb, name, time.Since(asked), err)
+	}
 }
 
 // failed judges the error of a call that has acquired nothing.

@@ -21,8 +21,9 @@ func newOwners() *owners { return &owners{names: map[string]string{}, count: map
 
 var (
 	uuids  = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
+	tokens = regexp.MustCompile(`\b1\d{15}`)
 	drawn  = regexp.MustCompile(`[0-9a-f]{12,40}`) // at random, or a digest of what is
-	labels = regexp.MustCompile(`redlock:label:[0-9a-f-]+`)
+	labels = regexp.MustCompile(`redlock:(label|wake):[0-9a-f-]+`)
 )
 
 // short replaces what a pattern matches in a text by its name.
@@ -70,46 +71,60 @@ func (e event) write(o *owners) []string {
 	if len(args) > 3 && args[3] == "redlock:lists" {
 		return []string{e.command.Client + ": " + o.short(drawn, "id", fmt.Sprint(args[2:], " → ", e.command.Reply))}
 	}
-	if args[0] == "evalsha" || args[0] == "eval" {
-		if lines := batch(e.command.Client, args, e.command.Reply, o); lines != nil {
-			return lines
+	if is := scriptOf(*e.command); is.name != "" && len(args) > 3 {
+		keys, _ := keysAndArguments(*e.command)
+		lines := make([]string, len(keys))
+		for i, key := range keys {
+			what, said := aboutLock(*e.command, is, i)
+			lines[i] = o.short(uuids, e.command.Client, fmt.Sprintf("%s: %s: %s → %s", e.command.Client, key, what, said))
 		}
+		return lines
 	}
 	line := fmt.Sprintf("%s: %s → %s", e.command.Client, request(args), reply(e.command.Reply, o))
-	return []string{labels.ReplaceAllString(line, "redlock:label:")}
+	return []string{labels.ReplaceAllString(line, "redlock:$1:")}
 }
 
-// batch takes a script's call apart, by the convention of the library's scripts: KEYS are the locks and then the set of
-// tokens, ARGV as many arguments for each lock, the reply an entry for each lock or their number.
-func batch(client string, args []string, result any, o *owners) []string {
-	n, err := strconv.Atoi(args[2])
-	if err != nil || n == 0 || n+3 > len(args) {
-		return nil
-	}
-	keys, argv := args[3:3+n], args[3+n:]
-	if strings.HasSuffix(keys[n-1], "redlock:tokens") {
-		keys = keys[:n-1]
-	}
-	if len(keys) == 0 || len(argv)%len(keys) != 0 {
-		return nil
-	}
-	script, width := scriptNamed(args[1]), len(argv)/len(keys)
-	lines := make([]string, len(keys))
-	for i, k := range keys {
-		said := reply(result, o)
-		switch v := result.(type) {
-		case int64:
-			if v == int64(len(keys)) {
-				said = "1"
-			}
-		case []any:
-			if len(v) == len(keys) {
-				said = reply(v[i], o)
+// answers are what scripts say, by their codes; acquire stands for all that give locks.
+var answers = map[string][]string{
+	"acquire":      {"taken:", "granted", "granted, knows", "not granted", "revoked"},
+	"raise":        {"not its lock", "accepted", "knows"},
+	"extend":       {"not its lock", "extended", "repaired", "revoked"},
+	"keep_reading": {"not its lock", "extended", "repaired", "revoked"},
+	"release":      {"was free", "released", "another's"},
+	"stop_reading": {"was free", "released", "another's"},
+	"revoke":       {"not its lock", "taken away"},
+}
+
+// aboutLock puts into words what a script was asked about one of its locks, and its answer.
+func aboutLock(c sim.Command, is shape, i int) (what, said string) {
+	keys, argv := keysAndArguments(c)
+	own := make([]string, 3)
+	if is.undo { // the owner, its place in the queue, and the token
+		own[0], is.token = ownersIn(argv)[i], 2
+		for at := range 2 {
+			if from := 1 + at*len(keys) + i; from < len(argv) {
+				own[1+at] = argv[from]
 			}
 		}
-		lines[i] = fmt.Sprintf("%s: %s %s %s → %s", client, script, k, strings.Join(argv[i*width:(i+1)*width], " "), said)
+	} else if own = is.each(argv, len(keys))[i]; is.name == "extend" {
+		is.token = extendsToken
 	}
-	return lines
+	what = is.name + " " + own[is.owner]
+	if is.token > 0 && tokens.MatchString(own[is.token]) {
+		what += " token " + own[is.token]
+	}
+	if strings.Contains(fmt.Sprint(own), ":wake:") || is.name == "acquire" && argv[len(argv)-1] != "" {
+		what += map[bool]string{true: ", and queue", false: ", or queue"}[is.undo]
+	}
+	if failed, is := c.Reply.(sim.Error); is {
+		return what, string(failed)
+	}
+	answer, words := answerAbout(c.Reply, i), answers[is.name]
+	said = slices.Concat(words, answers["acquire"][len(words):])[answer.Code]
+	if said += " " + answer.Holder; answer.Known > 0 {
+		said += strconv.FormatFloat(answer.Known, 'f', -1, 64)
+	}
+	return what, strings.TrimSpace(said)
 }
 
 // scriptNamed returns a script's name where it is given in full, else the beginning of its hash.
