@@ -209,7 +209,7 @@ func (q *queueWait) find(r *round, tell bool) error {
 func (q *queueWait) decide(ctx context.Context, v *waiting.Votes, attempts int) error {
 	l, o := q.locker, q.want.opts
 	q.want.observed.waiting(q.last) // at the latest: a majority may have given it a lock that it could not hold
-	decided, pauses := q.seen.Decide(v, q.want.shared, q.waiter.owner)
+	decided, pauses := q.seen.Decide(v, waiting.Claimant{Owner: q.waiter.owner, Shared: q.want.shared})
 	switch decided {
 	case waiting.KeepVotes:
 		return errAskAgain

@@ -161,7 +161,7 @@ func (w *waiter) await(
 				return h, err
 			}
 		}
-		if seen.YieldsAtOnce(&v, w.hold.shared, w.owner) {
+		if seen.YieldsAtOnce(&v, waiting.Claimant{Owner: w.owner, Shared: w.hold.shared}) {
 			return nil, errAskAgain
 		}
 		now := l.opts.clock.now()
