@@ -221,7 +221,7 @@ func (q *queueWait) find(r *round) error {
 func (q *queueWait) decide(ctx context.Context, v *waiting.Votes, attempts int) next {
 	l, a := q.locker, q.waiter.attempt
 	q.plan.observed.waiting(q.last) // at the latest: a majority may have given it a lock that it could not hold
-	decided, pauses := q.seen.Decide(v, q.plan.reads(), q.waiter.owner)
+	decided, pauses := q.seen.Decide(v, q.waiter.claimant())
 	switch decided {
 	case waiting.KeepVotes:
 		return next{step: askAgain}

@@ -113,6 +113,11 @@ func (w *waiter) undoFirst() {
 	}
 }
 
+// claimant is who asks.
+func (w *waiter) claimant() waiting.Claimant {
+	return waiting.Claimant{Owner: w.owner, Shared: w.attempt.plan.reads()}
+}
+
 // votes counts the votes by the answers so far and the notifications.
 func (w *waiter) votes(r *round) waiting.Votes {
 	w.mu.Lock()
@@ -183,7 +188,7 @@ func (w *waiter) await(ctx context.Context, r *round, asked instant, p waiting.P
 				return n
 			}
 		}
-		if v.Revoked || seen.YieldsAtOnce(&v, w.attempt.plan.reads(), w.owner) {
+		if v.Revoked || seen.YieldsAtOnce(&v, w.claimant()) {
 			return next{step: askAgain} // under another owner
 		}
 		now := l.opts.clock.now()

@@ -5,6 +5,7 @@
 package endpoint
 
 import (
+	"cmp"
 	"errors"
 	"net"
 	"net/url"
@@ -51,22 +52,9 @@ func isList(raw string) bool {
 // Parse parses redis://, rediss:// and unix:// URLs. What has no scheme, such as host:port, is the rest of a
 // redis:// URL. Its errors quote nothing that may be part of a password.
 func Parse(raw string) (URL, error) {
-	if raw == "" {
-		return URL{}, errNoURL
-	}
-	if !strings.Contains(raw, "://") {
-		raw = "redis://" + raw
-	}
-	u, err := url.Parse(raw)
-	switch {
-	case (err != nil || strings.ContainsAny(u.Host+u.Path, ", ")) && isList(raw):
-		return URL{}, errors.New("this is more than one node: redlock.ParseNodes splits it")
-	case err != nil && strings.Contains(raw, "@"):
-		return URL{}, errUnescaped
-	case err != nil || u.Opaque != "" || u.Scheme == "":
-		return URL{}, errNoURL
-	case strings.Contains(u.RawQuery+u.Fragment, "@"), strings.Contains(u.Path, "@") && !isSocket(u):
-		return URL{}, errUnescaped
+	u, err := split(raw)
+	if err != nil {
+		return URL{}, err
 	}
 	s := URL{Network: "tcp"}
 	if u.User != nil {
@@ -77,43 +65,27 @@ func Parse(raw string) (URL, error) {
 			s.Username, s.Password = "", s.Username
 		}
 	}
-	db := strings.TrimPrefix(u.Path, "/")
+	db, query := strings.TrimPrefix(u.Path, "/"), u.Query()
 	switch u.Scheme {
 	case "redis", "valkey":
 	case "rediss", "valkeys":
 		s.TLS = true
 	case "unix":
-		s.Network, s.Address, db = "unix", u.Path, u.Query().Get("db")
+		s.Network, s.Address, db = "unix", u.Path, query.Get("db")
 		if u.Host != "" || s.Address == "" {
 			return URL{}, errors.New("a unix URL needs three slashes and a path: unix:///run/redis.sock")
 		}
+		delete(query, "db")
 	default:
-		unknown := "unknown scheme"
-		if slices.Contains([]string{"http", "https", "ftp", "tcp", "tls", "ssl"}, u.Scheme) {
-			unknown += " " + strconv.Quote(u.Scheme) // any other may be the beginning of a password
-		}
-		return URL{}, errors.New(unknown + ": use redis, rediss (TLS) or unix")
+		return URL{}, unknownScheme(u.Scheme)
 	}
-	for key := range u.Query() {
-		if s.Network != "unix" || key != "db" {
-			return URL{}, errors.New("unknown query parameter; options are given to New")
-		}
+	if len(query) > 0 {
+		return URL{}, errors.New("unknown query parameter; options are given to New")
 	}
 	if s.Network == "tcp" {
-		host, port := u.Hostname(), u.Port()
-		if host == "" {
-			return URL{}, errors.New("no host")
+		if s.Address, err = hostPort(u); err != nil {
+			return URL{}, err
 		}
-		if strings.Contains(host, ":") && u.Host[0] != '[' {
-			return URL{}, errors.New("an IPv6 address needs brackets, as in redis://[::1]:6379")
-		}
-		if port == "" {
-			port = "6379"
-		}
-		if p, err := strconv.Atoi(port); err != nil || p < 1 || p > 65535 {
-			return URL{}, errors.New("port out of range 1 to 65535")
-		}
-		s.Address = net.JoinHostPort(strings.ToLower(host), port)
 	}
 	if db != "" {
 		if s.DB, err = strconv.Atoi(db); err != nil || s.DB < 0 {
@@ -121,6 +93,53 @@ func Parse(raw string) (URL, error) {
 		}
 	}
 	return s, nil
+}
+
+// split takes a URL apart, whatever its scheme.
+func split(raw string) (*url.URL, error) {
+	if raw == "" {
+		return nil, errNoURL
+	}
+	if !strings.Contains(raw, "://") {
+		raw = "redis://" + raw
+	}
+	u, err := url.Parse(raw)
+	switch {
+	case (err != nil || strings.ContainsAny(u.Host+u.Path, ", ")) && isList(raw):
+		return nil, errors.New("this is more than one node: redlock.ParseNodes splits it")
+	case err != nil && strings.Contains(raw, "@"):
+		return nil, errUnescaped
+	case err != nil || u.Opaque != "" || u.Scheme == "":
+		return nil, errNoURL
+	case strings.Contains(u.RawQuery+u.Fragment, "@"), strings.Contains(u.Path, "@") && !isSocket(u):
+		return nil, errUnescaped
+	default:
+		return u, nil
+	}
+}
+
+// unknownScheme names the scheme if it is a common one: any other may be the beginning of a password.
+func unknownScheme(scheme string) error {
+	unknown := "unknown scheme"
+	if slices.Contains([]string{"http", "https", "ftp", "tcp", "tls", "ssl"}, scheme) {
+		unknown += " " + strconv.Quote(scheme)
+	}
+	return errors.New(unknown + ": use redis, rediss (TLS) or unix")
+}
+
+// hostPort returns the address of a server that is reached by TCP.
+func hostPort(u *url.URL) (string, error) {
+	host, port := u.Hostname(), cmp.Or(u.Port(), "6379")
+	if host == "" {
+		return "", errors.New("no host")
+	}
+	if strings.Contains(host, ":") && u.Host[0] != '[' {
+		return "", errors.New("an IPv6 address needs brackets, as in redis://[::1]:6379")
+	}
+	if p, err := strconv.Atoi(port); err != nil || p < 1 || p > 65535 {
+		return "", errors.New("port out of range 1 to 65535")
+	}
+	return net.JoinHostPort(strings.ToLower(host), port), nil
 }
 
 // SplitURL returns the URL of a server without user and password, its address as URL.String has it, and the two. Its

@@ -22,14 +22,13 @@ type Votes struct {
 	Highest  int64      // the highest token known to a node that gave the lock without accepting the token
 	Revoked  bool       // a node gives the waiter nothing any more: what it has is not to be used
 
-	granted      quorum.Set            // of the given votes, those of nodes that accepted the token
-	fresh        quorum.Set            // nodes that gave the lock in answer to the last request
-	handed       quorum.Set            // nodes that gave the lock after they had refused the last request
-	freshGranted quorum.Set            // of the fresh votes, those of nodes that accepted the token
-	others       map[string]quorum.Set // votes by other owner; Marker: readers; "": an unknown owner
-	ahead        int                   // the most waiters that are ahead on any node
-	wanted       bool                  // an older waiter waits on a node that gave the waiter the lock
-	lacking      quorum.Set            // nodes that abstained or failed to answer
+	granted quorum.Set            // of the given votes, those of nodes that accepted the token
+	fresh   quorum.Set            // nodes that gave the lock in answer to the last request
+	handed  quorum.Set            // nodes that gave the lock after they had refused the last request
+	others  map[string]quorum.Set // votes by other owner; Marker: readers; "": an unknown owner
+	ahead   int                   // the most waiters that are ahead on any node
+	wanted  bool                  // an older waiter waits on a node that gave the waiter the lock
+	lacking quorum.Set            // nodes that abstained or failed to answer
 
 	// What the electorate makes of that: see sum.
 	mayHold     bool          // the waiter's votes are a majority of some list
@@ -40,7 +39,7 @@ type Votes struct {
 	expiry      time.Duration // for so long
 }
 
-// Basis is what a majority of votes rests on. It says when the TTL of these votes began.
+// Basis is what a vote, or a majority of votes, rests on. It says when the TTL of these votes began.
 type Basis uint8
 
 // The bases, from the worst: votes known by notification may have expired since.
@@ -98,17 +97,19 @@ func (n *Notifications) Weigh(votes quorum.Count, asked, want int64) (v Votes) {
 	remaining := make([]time.Duration, e.Size)
 	for i := range remaining {
 		remaining[i] = quorum.NoReply
-		a, fresh, handed := n.effective(i, votes)
+		a, basis := n.effective(i, votes)
 		v.Revoked = v.Revoked || votes.Voted(i) && votes.Answer(i).Revoked // also if a notification came after it
 		switch a.Vote {
 		case quorum.Granted, quorum.Outbid:
-			if fresh && a.Vote == quorum.Granted {
+			if basis == Answered && a.Vote == quorum.Granted {
 				n.Accept(i, asked)
 			}
-			// A grant counts for one token only: it may be for a lower token than the waiter has now, and a node that
-			// "knows" the waiter's token may have it from another client.
-			accepted := n.accepted[i] == want && (a.Vote == quorum.Granted || a.Token == want)
-			v.give(i, &a, accepted, fresh, handed)
+			if n.accepts(i, &a, want) {
+				v.granted = v.granted.With(i)
+			} else {
+				v.Highest = max(v.Highest, a.Token)
+			}
+			v.give(i, a.Ahead, basis)
 		case quorum.Taken:
 			if v.others[a.Owner] |= 0; !a.Uncounted { // an uncounted vote adds its owner with no vote
 				v.others[a.Owner] = v.others[a.Owner].With(i)
@@ -118,7 +119,7 @@ func (n *Notifications) Weigh(votes quorum.Count, asked, want int64) (v Votes) {
 				remaining[i] = a.Remaining
 			}
 		case quorum.Abstained, quorum.Failed:
-			if fresh {
+			if basis == Answered {
 				v.lacking = v.lacking.With(i)
 			}
 		case quorum.Absent, quorum.VoteKinds:
@@ -130,45 +131,47 @@ func (n *Notifications) Weigh(votes quorum.Count, asked, want int64) (v Votes) {
 	return v
 }
 
-// effective returns what a node says at present: its answer to the last request, which is fresh, or a notification that
-// takes precedence. handed: it gave the lock after it had refused that request.
-func (n *Notifications) effective(node int, votes quorum.Count) (a quorum.Answer, fresh, handed bool) {
+// accepts reports whether a node that gave the lock has accepted the token that the waiter needs. A grant counts for one
+// token only: it may be for a lower token than the waiter has now, and a node that "knows" the waiter's token may have
+// it from another client.
+func (n *Notifications) accepts(node int, a *quorum.Answer, want int64) bool {
+	return n.accepted[node] == want && (a.Vote == quorum.Granted || a.Token == want)
+}
+
+// effective returns what a node says at present: its answer to the last request, or a notification that takes
+// precedence.
+func (n *Notifications) effective(node int, votes quorum.Count) (quorum.Answer, Basis) {
 	last := &n.last[node]
 	switch {
 	case !votes.Voted(node) && last.received:
-		return last.Answer, false, false
+		return last.Answer, Notified
 	case !votes.Voted(node):
-		return quorum.Answer{Vote: quorum.Failed}, false, false
+		return quorum.Answer{Vote: quorum.Failed}, Notified
 	}
-	a = *votes.Answer(node)
+	a := *votes.Answer(node)
 	unanswered := a.Vote == quorum.Failed || a.Vote == quorum.Abstained
 	switch {
 	case !last.received, !unanswered && a.Vote != quorum.Taken:
 	case last.stale: // the waiter has lost the vote; or the node has not confirmed it, and may have lost it since
 		*last = notification{}
-	default: // the waiter got the vote after the answer
-		return last.Answer, false, !unanswered && last.behind
+	case !unanswered && last.behind: // the waiter got the vote after the answer
+		return last.Answer, HandedOver
+	default:
+		return last.Answer, Notified
 	}
-	return a, true, false
+	return a, Answered
 }
 
-// give notes that a node gave the waiter the lock.
-func (v *Votes) give(node int, a *quorum.Answer, accepted, fresh, handed bool) {
+// give notes that a node gave the waiter the lock, although some waiters are ahead there.
+func (v *Votes) give(node, ahead int, basis Basis) {
 	v.Given = v.Given.With(node)
-	v.ahead, v.wanted = max(v.ahead, a.Ahead), v.wanted || a.Ahead > 0
-	if fresh {
+	v.ahead, v.wanted = max(v.ahead, ahead), v.wanted || ahead > 0
+	switch basis {
+	case Answered:
 		v.fresh = v.fresh.With(node)
-	}
-	if handed {
+	case HandedOver:
 		v.handed = v.handed.With(node)
-	}
-	switch {
-	case !accepted:
-		v.Highest = max(v.Highest, a.Token)
-	case fresh:
-		v.granted, v.freshGranted = v.granted.With(node), v.freshGranted.With(node)
-	default:
-		v.granted = v.granted.With(node)
+	case Notified:
 	}
 }
 
@@ -185,11 +188,17 @@ func (v *Votes) sum(e *quorum.Electorate) {
 	accepted := v.granted
 	switch {
 	case e.Suffice(v.fresh):
-		v.Basis, accepted = Answered, v.freshGranted
+		v.Basis, accepted = Answered, v.granted&v.fresh
 	case e.Suffice(v.fresh | v.handed):
 		v.Basis, accepted = HandedOver, v.granted&(v.fresh|v.handed)
 	}
 	v.Accepted = e.Suffice(accepted)
+}
+
+// Claimant is for whom a waiter asks.
+type Claimant struct {
+	Owner  string // the smaller is the older
+	Shared bool   // it is a reader
 }
 
 // yields reports whether the votes are split and the waiter should give its own back: it has some, no owner has a
@@ -198,12 +207,12 @@ func (v *Votes) sum(e *quorum.Electorate) {
 // A reader gives way to every writer. It does not give way to other readers, whose votes do not exclude its own; but if
 // a node refuses it although readers have the lock there, a writer waits on that node. A writer never gives way to
 // readers. So the oldest writer keeps its votes, and all other waiters give theirs back.
-func (v *Votes) yields(shared bool, owner string) bool {
-	if v.Given == 0 || v.Enough || v.rivalHolds || v.readersHold && !shared {
+func (v *Votes) yields(of Claimant) bool {
+	if v.Given == 0 || v.Enough || v.rivalHolds || v.readersHold && !of.Shared {
 		return false
 	}
 	for other := range v.others {
-		if other != "" && (shared || other != quorum.Marker && other < owner) {
+		if other != "" && (of.Shared || other != quorum.Marker && other < of.Owner) {
 			return true
 		}
 	}
@@ -255,17 +264,17 @@ const stuckAfter = 16
 
 // YieldsAtOnce reports whether votes are given back before the pause is over: after the first request, as an attempt is
 // undone at once by a caller that does not wait.
-func (h *History) YieldsAtOnce(v *Votes, shared bool, owner string) bool {
-	return h.First && v.yields(shared, owner)
+func (h *History) YieldsAtOnce(v *Votes, of Claimant) bool {
+	return h.First && v.yields(of)
 }
 
 // Decide returns what to do next, and whether to pause before that. It is called once after each request.
-func (h *History) Decide(v *Votes, shared bool, owner string) (d Decision, pauses bool) {
+func (h *History) Decide(v *Votes, of Claimant) (d Decision, pauses bool) {
 	h.partial++
 	if v.Given == 0 {
 		h.partial = 0
 	}
-	d = h.decide(v, shared, owner)
+	d = h.decide(v, of)
 	h.First = false
 	if d == GiveBack || d == Requeue {
 		h.gaveBack++
@@ -273,7 +282,7 @@ func (h *History) Decide(v *Votes, shared bool, owner string) (d Decision, pause
 	return d, d == Retreat || d != KeepVotes && h.gaveBack > 2
 }
 
-func (h *History) decide(v *Votes, shared bool, owner string) Decision {
+func (h *History) decide(v *Votes, of Claimant) Decision {
 	if v.Revoked {
 		return GiveBack
 	}
@@ -282,12 +291,12 @@ func (h *History) decide(v *Votes, shared bool, owner string) Decision {
 		return Retreat
 	}
 	stuck := h.partial > stuckAfter && v.deadlocked()
-	if !stuck && !v.blocksOlder() && !v.yields(shared, owner) {
+	if !stuck && !v.blocksOlder() && !v.yields(of) {
 		h.split = 0
 		return KeepVotes
 	}
 	h.split++
-	if h.split == 1 && !h.First && (shared || v.fresh == 0 || v.ahead == 0) {
+	if h.split == 1 && !h.First && (of.Shared || v.fresh == 0 || v.ahead == 0) {
 		// A single split may be a release that has not reached all nodes yet. It is not if one node answered that it is
 		// the waiter's turn, and another, or the same, that a waiter is ahead of it.
 		return KeepVotes

@@ -49,7 +49,7 @@ func TestWaiterDecisions(t *testing.T) {
 			}
 			for range n {
 				requests++
-				d, _ := seen.Decide(v, shared, us)
+				d, _ := seen.Decide(v, Claimant{Shared: shared, Owner: us})
 				got := [...]string{KeepVotes: "keep", GiveBack: "give", Requeue: "requeue"}[d]
 				cases.Equals(t, got, want, "%s: %v: request %d", at, parts, requests)
 			}
@@ -66,7 +66,7 @@ func TestVotesThatDoNotCount(t *testing.T) {
 	}
 	v := said.Weigh(p.SoFar(), 1, 1)
 	cases.Equals(t, v.rivalHolds, false, "the owner holds the lock")
-	cases.Equals(t, v.yields(false, "0191"), true, "yields to the owner")
+	cases.Equals(t, v.yields(Claimant{Owner: "0191"}), true, "yields to the owner")
 }
 
 // With two lists, a waiter can have a majority of one of them. To the others, which may have the other list alone, it
@@ -81,7 +81,7 @@ func TestAMajorityOfOneListGivesWayToAnOlderWaiter(t *testing.T) {
 		}
 		var seen History
 		v.sum(quorum.New(0b0111, 0b1011))
-		d, _ := seen.Decide(v, false, "0191")
+		d, _ := seen.Decide(v, Claimant{Owner: "0191"})
 		cases.Equals(t, d, want, "wanted %v", wanted)
 	}
 }
@@ -93,8 +93,8 @@ func TestTheFirstRequestSplitsAtOnce(t *testing.T) {
 	v.sum(quorum.OneList(5))
 	seen := History{First: true}
 	for request, want := range []Decision{GiveBack, KeepVotes, GiveBack} {
-		cases.Equals(t, seen.YieldsAtOnce(v, false, "0191"), request == 0, "request %d: at once", request)
-		d, _ := seen.Decide(v, false, "0191")
+		cases.Equals(t, seen.YieldsAtOnce(v, Claimant{Owner: "0191"}), request == 0, "request %d: at once", request)
+		d, _ := seen.Decide(v, Claimant{Owner: "0191"})
 		cases.Equals(t, d, want, "request %d", request)
 	}
 }
@@ -109,11 +109,11 @@ func TestARowOfRequestsBeginsAnew(t *testing.T) {
 		var h History
 		for range 2 {
 			for i := range stuckAfter {
-				d, _ := h.Decide(stuck, false, "0191")
+				d, _ := h.Decide(stuck, Claimant{Owner: "0191"})
 				cases.Equals(t, d, KeepVotes, "%s: request %d", what, i)
 			}
 			for _, v := range between {
-				h.Decide(v, false, "0191")
+				h.Decide(v, Claimant{Owner: "0191"})
 			}
 		}
 	}
@@ -223,7 +223,7 @@ func TestPauseLength(t *testing.T) {
 func TestGivingBackWhatIsRevokedIsCounted(t *testing.T) {
 	var h History
 	for i := range 4 {
-		_, pauses := h.Decide(&Votes{Revoked: true}, false, "")
+		_, pauses := h.Decide(&Votes{Revoked: true}, Claimant{})
 		cases.Equals(t, pauses, i >= 2, "pauses after giving votes back %d times", i+1)
 	}
 }
