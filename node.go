@@ -162,7 +162,7 @@ func (n *node) handshake(do redisconn.Do) error {
 		return err
 	}
 	n.measured(micros, asked, now)
-	n.peers.agreement.Label.Season(micros)
+	n.peers.agreement.Label.Salt(micros)
 	return nil
 }
 

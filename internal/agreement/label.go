@@ -20,7 +20,7 @@ type Label struct {
 	id   [4]byte // bytes 8 to 11 of every owner
 	text string  // "": none
 	kept time.Duration
-	salt atomic.Uint32 // see Season
+	salt atomic.Uint32 // see Salt
 }
 
 // maxLabel is the longest label in bytes: every refusal contains the holder's label.
@@ -112,11 +112,11 @@ func (l *Label) Drew(owner string) bool {
 	return ok && [4]byte(id[8:12]) == l.id
 }
 
-// Season makes the owners that are drawn from now on differ from those that a copy of this process draws, if a snapshot
+// Salt makes the owners that are drawn from now on differ from those that a copy of this process draws, if a snapshot
 // of its machine is started twice: both then have the same id, may read the same random bits, and go on with waits that
 // began at one moment. A copy has no connection of its own, and a node shows no two connections the same time. The id
 // remains, since the labels of both are the same, and the nodes would have to be told of another one.
-func (l *Label) Season(micros int64) { l.salt.Add(uint32(micros)) }
+func (l *Label) Salt(micros int64) { l.salt.Add(uint32(micros)) }
 
 // ReadLabel reads a label in a reply. What could not have been set as a label, and might garble a terminal or a log, is
 // none.

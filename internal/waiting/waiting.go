@@ -104,9 +104,7 @@ func (n *Notifications) Weigh(votes quorum.Count, asked, want int64) (v Votes) {
 			if basis == Answered && a.Vote == quorum.Granted {
 				n.Accept(i, asked)
 			}
-			// A grant counts for one token only: it may be for a lower token than the waiter has now, and a node that
-			// "knows" the waiter's token may have it from another client.
-			if accepted := n.accepted[i] == want && (a.Vote == quorum.Granted || a.Token == want); accepted {
+			if n.accepts(i, &a, want) {
 				v.granted = v.granted.With(i)
 			} else {
 				v.Highest = max(v.Highest, a.Token)
@@ -131,6 +129,13 @@ func (n *Notifications) Weigh(votes quorum.Count, asked, want int64) (v Votes) {
 	v.sum(e)
 	v.expiry, v.expires = e.MajorityBy(remaining)
 	return v
+}
+
+// accepts reports whether a node that gave the lock has accepted the token that the waiter needs. A grant counts for one
+// token only: it may be for a lower token than the waiter has now, and a node that "knows" the waiter's token may have
+// it from another client.
+func (n *Notifications) accepts(node int, a *quorum.Answer, want int64) bool {
+	return n.accepted[node] == want && (a.Vote == quorum.Granted || a.Token == want)
 }
 
 // effective returns what a node says at present: its answer to the last request, or a notification that takes
