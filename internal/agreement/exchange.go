@@ -159,20 +159,10 @@ func (x *exchange) heard(node int, mode, text string, counted []string, reply an
 	if corrects {
 		x.correctSoon()
 	}
-	before, waited := g.refusal.Load(), g.waits
-	var leave, tell, read quorum.Set
-	if g.opened {
-		leave = g.judge(now, x.holds)
-	} else { // then open judges
-		g.noteClaims(now)
-	}
+	before := g.refusal.Load()
+	leave, tell := x.rejudge(lost, now)
 	after := g.refusal.Load()
-	for i := range g.at {
-		lacks := (waited || lost.Has(i) && g.at[i].noted == "") && g.lapses(i, now)
-		if g.mayRegister() && (before != nil || lacks) {
-			tell = tell.With(i)
-		}
-	}
+	var read quorum.Set
 	if at.unread() && !at.reading {
 		read = read.With(node)
 	}
@@ -185,6 +175,25 @@ func (x *exchange) heard(node int, mode, text string, counted []string, reply an
 	if (before == nil) != (after == nil) {
 		x.conf.Told(node)
 	}
+}
+
+// rejudge decides anew whether the client is refused. It returns the nodes that are to forget it, and those that are to
+// be told its lists: lost are those that have forgotten them. The caller holds mu.
+func (x *exchange) rejudge(lost quorum.Set, now time.Time) (leave, tell quorum.Set) {
+	g := x.registry
+	before, waited := g.refusal.Load(), g.waits
+	if g.opened {
+		leave = g.judge(now, x.holds)
+	} else { // then open judges
+		g.noteClaims(now)
+	}
+	for i := range g.at {
+		lacks := (waited || lost.Has(i) && g.at[i].noted == "") && g.lapses(i, now)
+		if g.mayRegister() && (before != nil || lacks) {
+			tell = tell.With(i)
+		}
+	}
+	return leave, tell
 }
 
 // correctSoon registers anew in a while. The caller holds mu.

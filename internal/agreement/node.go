@@ -19,33 +19,58 @@ const (
 	modeCount = "count"
 )
 
-// node is what one node said last of lists, and what it was told.
+// node is what one node said last of lists, what it was told, and what it is asked.
 type node struct {
-	id        string                   // the node's; "": not known
-	renames   int                      // how often that has become another one, without ten minutes in between
-	renamed   time.Time                // when it last has
-	stale     bool                     // it has been away since then: see quorum.ListedNode
-	candidate string                   // an id for a node that has none
-	member    string                   // in the node's set of clients: see connected
-	sent      bool                     // it may be there
-	members   []string                 // those of former connections that may be there still
-	requests  int                      // how often it was to note or to forget the client, or the member has changed
-	digest    string                   // of the lists in use there; "": none are
-	used      *usedLists               // those lists; nil: none are, or they have not been read
-	reading   bool                     // they are being read
-	counted   bool                     // what it said last was a count of those that have what is in use
-	recounted time.Time                // see recounts
-	counts    map[string]int           // clients by their lists, at the last count
-	ages      map[string]time.Duration // by their lists: for how long others have used them, at the last count
+	identity
+	membership
+	registered
+	statement
+	inquiry
+}
+
+// identity is which node it is.
+type identity struct {
+	id        string    // the node's; "": not known
+	renames   int       // how often that has become another one, without ten minutes in between
+	renamed   time.Time // when it last has
+	stale     bool      // it has been away since then: see quorum.ListedNode
+	candidate string    // an id for a node that has none
+}
+
+// membership is by what the node knows this client among those that have the same lists.
+type membership struct {
+	member   string   // in the node's set of clients: see connected
+	sent     bool     // it may be there
+	members  []string // those of former connections that may be there still
+	requests int      // how often it was to note or to forget the client, or the member has changed
+}
+
+// registered is what the node was told of this client's lists.
+type registered struct {
+	noted     string    // the lists that it was told; "": none
+	former    string    // the lists that it was told before the client was refused
+	forgot    time.Time // when it was last found to have forgotten them; zero: never
+	confirmed time.Time // when it confirmed them last
+}
+
+// statement is what the node said of the lists of all clients.
+type statement struct {
+	heard   time.Time                // when it said this; zero: never
+	refused error                    // why it does not answer, or nil
+	digest  string                   // of the lists in use there; "": none are
+	used    *usedLists               // those lists; nil: none are, or they have not been read
+	counted bool                     // what it said last was a count of those that have what is in use
+	counts  map[string]int           // clients by their lists, at the last count
+	ages    map[string]time.Duration // by their lists: for how long others have used them, at the last count
+	seen    map[string]time.Duration // by their lists: when clients that conflict were last seen, see seenWithin
 	// doubts are lists that conflict unless a node has lost its data lately: when they were first heard of.
-	doubts    map[[20]byte]time.Time
-	seen      map[string]time.Duration // by their lists: when clients that conflict were last seen, see seenWithin
-	heard     time.Time                // when it said this; zero: never
-	noted     string                   // the lists that it was told; "": none
-	former    string                   // the lists that it was told before the client was refused
-	forgot    time.Time                // when it was last found to have forgotten them; zero: never
-	confirmed time.Time                // when it confirmed them last
-	refused   error                    // why it does not answer, or nil
+	doubts map[[20]byte]time.Time
+}
+
+// inquiry is what the node is being asked, and when it may be asked again.
+type inquiry struct {
+	reading   bool      // the lists in use there are being read
+	recounted time.Time // see recounts
 }
 
 // seenWithin are the ages that are told apart when clients were last seen: at most so long ago, or longAgo. Those that

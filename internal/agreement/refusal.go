@@ -28,21 +28,7 @@ const (
 // judge decides anew whether this client is refused. It returns the nodes that must forget it if it is refused from now
 // on. holds reports whether it has holds, or tickets for some: these still count against others.
 func (g *registry) judge(now time.Time, holds func() bool) (leave quorum.Set) {
-	var confirmed, remembered, unread quorum.Set
-	for i := range g.at {
-		at := &g.at[i]
-		if at.noted != "" && now.Sub(at.confirmed) < registrationLives { // whatever the text's life: who is away is late
-			confirmed = confirmed.With(i)
-			// One that had forgotten the client has not told newcomers of it. Others may have forgotten it, too: within this
-			// time all of them are asked.
-			if at.forgot.IsZero() || now.Sub(at.forgot) >= confirmsWithin {
-				remembered = remembered.With(i)
-			}
-		}
-		if at.unread() && now.Sub(at.heard) < registrationLives {
-			unread = unread.With(i)
-		}
-	}
+	confirmed, remembered, unread := g.registrations(now)
 	majority := g.electorate.Suffice(confirmed)
 	established := g.electorate.Suffice(remembered) && !g.clear.IsZero() && now.Sub(g.clear) >= establishedAfter
 	g.established = established
@@ -60,10 +46,36 @@ func (g *registry) judge(now time.Time, holds func() bool) (leave quorum.Set) {
 		g.refusal.Store(nil)
 	default:
 		g.refusal.Store(conflict)
-		for i := range g.at {
-			if at := &g.at[i]; at.noted != "" && !g.closed && !holds() {
-				at.noted, at.former, leave = "", at.noted, leave.With(i)
+		leave = g.withdraw(holds)
+	}
+	return leave
+}
+
+// registrations returns the nodes that have this client's registration; of these, those that would have told others of
+// it all the time; and those of which it is not known which lists are in use.
+func (g *registry) registrations(now time.Time) (confirmed, remembered, unread quorum.Set) {
+	for i := range g.at {
+		at := &g.at[i]
+		if at.noted != "" && now.Sub(at.confirmed) < registrationLives { // whatever the text's life: who is away is late
+			confirmed = confirmed.With(i)
+			// One that had forgotten the client has not told newcomers of it. Others may have forgotten it, too: within this
+			// time all of them are asked.
+			if at.forgot.IsZero() || now.Sub(at.forgot) >= confirmsWithin {
+				remembered = remembered.With(i)
 			}
+		}
+		if at.unread() && now.Sub(at.heard) < registrationLives {
+			unread = unread.With(i)
+		}
+	}
+	return confirmed, remembered, unread
+}
+
+// withdraw returns the nodes that must forget this client, which is refused.
+func (g *registry) withdraw(holds func() bool) (leave quorum.Set) {
+	for i := range g.at {
+		if at := &g.at[i]; at.noted != "" && !g.closed && !holds() {
+			at.noted, at.former, leave = "", at.noted, leave.With(i)
 		}
 	}
 	return leave
@@ -182,7 +194,38 @@ func (g *registry) recounts(of quorum.Set, now time.Time) (nodes quorum.Set) {
 func (g *registry) conflict(now time.Time, unread quorum.Set) (first *Conflict, doubtful bool, open quorum.Set) {
 	g.noteClaims(now)
 	g.waits = false
-	var claims, doubts, standing quorum.Set
+	claims, doubts, unread := g.claimants(now, unread)
+	open = unread
+	var counting quorum.Set // nodes that make a claim that counts
+	for i, addr := range g.addrs {
+		if !claims.Has(i) {
+			continue
+		}
+		list, _ := g.claimed(i, now)
+		for _, l := range list {
+			switch g.weigh(i, l, claims|doubts|unread, now) {
+			case claimDenied:
+			case claimOpen:
+				open, g.waits = open.With(i), true
+			case claimCounts:
+				if counting = counting.With(i); first == nil {
+					theirs := g.at[i].used.lists[l]
+					first = &Conflict{addr, g.lists.Addresses(), theirs.Addresses(), g.lists.Apart(theirs)}
+				}
+			}
+		}
+	}
+	if open|counting != 0 && g.inUse(g.electorate.All&^(open|counting), now) {
+		g.waits = false
+		return nil, doubts != 0, 0
+	}
+	return first, doubts != 0, open
+}
+
+// claimants returns the nodes that make a claim and know clients for it, those with lists that may turn out to conflict,
+// and those of which it is not known what they say: those given, and those that have a claim and no count.
+func (g *registry) claimants(now time.Time, unknown quorum.Set) (claims, doubts, unread quorum.Set) {
+	unread = unknown
 	for i := range g.at {
 		at := &g.at[i]
 		list, doubted := g.claimed(i, now)
@@ -199,44 +242,43 @@ func (g *registry) conflict(now time.Time, unread quorum.Set) (first *Conflict, 
 			}
 		}
 	}
-	open = unread
-	for i, addr := range g.addrs {
-		if !claims.Has(i) {
-			continue
-		}
-		at := &g.at[i]
-		list, _ := g.claimed(i, now)
-		for _, l := range list {
-			theirs, text := at.used.lists[l], at.used.texts[l]
-			if at.counts[text] == 0 {
-				continue
-			}
-			var deny, may []quorum.ListedNode // say that they do not know the lists, or may say so
-			for j := range g.at {
-				switch at := &g.at[j]; {
-				case (claims | doubts | unread).Has(j) || now.Sub(at.heard) >= registrationLives:
-				case !at.heard.Before(g.claims[text]):
-					deny = append(deny, g.listed(j))
-				case g.asks(text, now):
-					may = append(may, g.listed(j))
-				}
-			}
-			switch {
-			case !theirs.MayWork(deny):
-			case !theirs.MayWork(append(deny, may...)):
-				open, g.waits = open.With(i), true
-			default:
-				if standing = standing.With(i); first == nil {
-					first = &Conflict{addr, g.lists.Addresses(), theirs.Addresses(), g.lists.Apart(theirs)}
-				}
-			}
+	return claims, doubts, unread
+}
+
+// weight is what a claim amounts to by what the other nodes say.
+type weight uint8
+
+// The weights.
+const (
+	claimDenied weight = iota // nobody has the lists, or too few nodes are left for a client that has them
+	claimOpen                 // nodes that have not been asked since may yet deny it
+	claimCounts
+)
+
+// weigh weighs a node's claim about the lists with that index. Of the silent nodes, nothing is taken for a denial.
+func (g *registry) weigh(node, index int, silent quorum.Set, now time.Time) weight {
+	theirs, text := g.at[node].used.lists[index], g.at[node].used.texts[index]
+	if g.at[node].counts[text] == 0 {
+		return claimDenied
+	}
+	var deny, may []quorum.ListedNode // say that they do not know the lists, or may say so
+	for j := range g.at {
+		switch at := &g.at[j]; {
+		case silent.Has(j) || now.Sub(at.heard) >= registrationLives:
+		case !at.heard.Before(g.claims[text]):
+			deny = append(deny, g.listed(j))
+		case g.asks(text, now):
+			may = append(may, g.listed(j))
 		}
 	}
-	if open|standing != 0 && g.inUse(g.electorate.All&^(open|standing), now) {
-		g.waits = false
-		return nil, doubts != 0, 0
+	switch {
+	case !theirs.MayWork(deny):
+		return claimDenied
+	case !theirs.MayWork(append(deny, may...)):
+		return claimOpen
+	default:
+		return claimCounts
 	}
-	return first, doubts != 0, open
 }
 
 // inUse reports whether others use this client's lists, for longer than one of them that has crashed would count, as a

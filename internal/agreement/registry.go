@@ -109,33 +109,9 @@ func (g *registry) find(digest string, otherwise *usedLists) *usedLists {
 
 // request returns the arguments of the script that asks a node, or registers with it, and the lists that they tell.
 func (g *registry) request(node int, mode string) (text string, args []any) {
-	at, was := &g.at[node], ""
-	keys := []any{g.prefix + "lists"}
-	switch mode {
-	case modeVote:
-		text = g.own.texts[0]
-		keys = append(keys, g.clientsKey(text))
-		if at.noted != "" && at.noted != text {
-			was = at.noted
-			keys = append(keys, g.clientsKey(was))
-		}
-	case modeLeave:
-		text = cmp.Or(at.noted, at.former, g.own.texts[0])
-		keys = append(keys, g.clientsKey(text))
-		if own := g.own.texts[0]; at.sent && own != text { // it may have that, without an answer so far
-			was = own
-			keys = append(keys, g.clientsKey(was))
-		}
-	case modeRead:
-		at.reading = true
-	case modeCount:
-		if at.used != nil {
-			for _, text := range at.used.texts {
-				keys = append(keys, g.clientsKey(text))
-			}
-			keys = append(keys, g.prefix+"clients") // where older versions note all clients, whatever their lists
-		}
-	}
+	at := &g.at[node]
+	at.reading = at.reading || mode == modeRead
+	text, was, keys := g.subject(at, mode)
 	args = append(append([]any{len(keys)}, keys...), mode, at.candidate, text, at.member, was)
 	if mode == modeVote || mode == modeLeave {
 		at.sent = at.sent || mode == modeVote
@@ -148,6 +124,42 @@ func (g *registry) request(node int, mode string) (text string, args []any) {
 		}
 	}
 	return text, args
+}
+
+// subject returns the lists that a request tells, those that the node forgets with it, and the keys of the script: of
+// the lists in use, and of the clients of each text that the request is about.
+func (g *registry) subject(at *node, mode string) (text, was string, keys []any) {
+	own := g.own.texts[0]
+	var about []string
+	switch mode {
+	case modeVote:
+		text = own
+		if at.noted != "" && at.noted != text {
+			was = at.noted
+		}
+		about = []string{text}
+	case modeLeave:
+		text = cmp.Or(at.noted, at.former, own)
+		if at.sent && own != text { // it may have that, without an answer so far
+			was = own
+		}
+		about = []string{text}
+	case modeCount:
+		if at.used != nil {
+			about = at.used.texts
+		}
+	}
+	keys = append(keys, g.prefix+"lists")
+	for _, text := range about {
+		keys = append(keys, g.clientsKey(text))
+	}
+	switch {
+	case was != "":
+		keys = append(keys, g.clientsKey(was))
+	case mode == modeCount && at.used != nil:
+		keys = append(keys, g.prefix+"clients") // where older versions note all clients, whatever their lists
+	}
+	return text, was, keys
 }
 
 // clientsKey is the key at which a node keeps the clients that have these lists.

@@ -50,79 +50,113 @@ const (
 // reconcile returns the node's incarnation, from the old one and what the node said. Its record is the one that the
 // node should have now. Every uncertainty makes since later. now was read after the node's replies.
 func (old incarnation) reconcile(said *Info, now time.Time) incarnation {
+	old, stored := old.recognize(said)
 	next := incarnation{epoch: said.epoch(), run: said.runID, uptime: said.Uptime, micros: said.micros, at: now}
-	// ourTime converts the node's time to ours. The node's clock may have been set, so a time in the future counts as now.
-	ourTime := func(micros int64) time.Time {
-		return now.Add(-time.Duration(max(0, said.micros-micros)) * time.Microsecond)
-	}
-	stored := said.record
-	older := stored.epoch == next.epoch && said.Uptime >= 0 && ourTime(stored.since).Before(now.Add(-said.age()))
-	if said.continues(old) {
-		if stored.epoch == old.epoch || stored.since == old.record.since {
-			stored.epoch = next.epoch
-		}
-		old.epoch = next.epoch
-	}
-	if (old.epoch == "" || old.epoch == next.epoch) && said.outlived(stored) {
-		stored.epoch = next.epoch
-	}
-	current := stored.epoch == next.epoch
-
-	switch {
-	case said.Refused != "":
-		// A record and a script that are still there show only that the process is the one that this client knew. A record
-		// of another client is left alone.
-		next.since, next.reason, next.record = now, reasonUnknown, stored
-		if !said.hasScript || stored == (record{}) {
-			next.record = record{epoch: unknownEpoch, since: said.micros}
-		} else if old.epoch == next.epoch && old.record.since == stored.since {
-			if next.since = old.since; old.jump != (jump{}) {
-				next.since, next.reason = now, old.jump.reason()
-			}
-		}
+	if said.Refused != "" {
+		next.since, next.reason, next.record = old.withoutInfo(said, stored, now)
 		return next
-	case said.Promoted || said.Uptime < 0:
-		next.since, next.reason = now, reasonPromoted
-		if !said.Promoted {
-			next.reason = reasonClock
-		}
-		if current {
-			next.since = ourTime(stored.since)
-		}
-	default:
-		next.since, next.reason = now.Add(-said.age()), reasonRestart
-		if said.durable() {
-			next.reason = reasonUnproven
-		}
-		if written := ourTime(stored.since); current && written.After(next.since.Add(uptimeError)) {
-			next.since, next.reason = written, reasonNoted
-		}
 	}
-	started := next.since
-
-	survived := said.dataSurvived(old)
+	started, why := sinceByReplies(said, stored, now)
+	next.since, next.reason = started, why
 	if old.epoch != "" {
-		next.since, next.reason = old.remembersSince(next, stored, survived)
+		next.since, next.reason = old.remembersSince(next, said, stored)
 	}
 	next.durable = said.durable()
 	next.record = record{next.epoch, said.micros - now.Sub(next.since).Microseconds(), said.durable()}
-	switch {
-	case said.Uptime < 0 && stored.since > said.micros && old.epoch == next.epoch && now.Sub(next.since) >= said.period:
-		// The clock was set back: whoever meets the node would take it for one that was just emptied. What is dated anew is
-		// so old that it does not matter if the clock is set forward again.
-	case current && older && old.epoch == "":
-		// The clock was behind the start of the process. Those that know the node go by that time, this client does not.
-		next.record.since = stored.since
-	case current && (next.since.Equal(old.since) || !next.since.After(ourTime(stored.since).Add(2*uptimeError))), survived:
-		// The stored time is the same moment, measured when it was fresh. age subtracts uptimeError, but the uptime may err
-		// the other way: a client that wrote a later time would tell all others that the node was emptied.
-		next.record.since = stored.since
-	case next.reason == reasonUnproven && next.since.Equal(started) && stored.durable &&
-		ourTime(stored.since).Before(started):
-		// Kept as proof for clients that knew the node. Those that did not go by its uptime all the same.
+	if next.keepsDate(old, said, stored, started) {
 		next.record.since = stored.since
 	}
 	return next
+}
+
+// recognize returns the old incarnation and the node's record, each with the epoch that the node has now if that is
+// another name for the one that it had.
+func (old incarnation) recognize(said *Info) (incarnation, record) {
+	stored, epoch := said.record, said.epoch()
+	if said.continues(old) {
+		if stored.epoch == old.epoch || stored.since == old.record.since {
+			stored.epoch = epoch
+		}
+		old.epoch = epoch
+	}
+	if (old.epoch == "" || old.epoch == epoch) && said.outlived(stored) {
+		stored.epoch = epoch
+	}
+	return old, stored
+}
+
+// withoutInfo returns since when a node that refuses INFO has forgotten nothing, why, and the record that it should
+// have. A record and a script that are still there show only that the process is the one that this client knew. A
+// record of another client is left alone.
+func (old incarnation) withoutInfo(said *Info, stored record, now time.Time) (time.Time, reason, record) {
+	switch {
+	case !said.hasScript || stored == (record{}):
+		return now, reasonUnknown, record{epoch: unknownEpoch, since: said.micros}
+	case old.epoch != said.epoch() || old.record.since != stored.since:
+		return now, reasonUnknown, stored
+	case old.jump != (jump{}):
+		return now, old.jump.reason(), stored
+	default:
+		return old.since, reasonUnknown, stored
+	}
+}
+
+// sinceByReplies returns since when the node has forgotten nothing, and why, as a client finds that meets it now.
+// stored is the node's record.
+func sinceByReplies(said *Info, stored record, now time.Time) (time.Time, reason) {
+	current, written := stored.epoch == said.epoch(), said.ourTime(stored.since, now)
+	started := now.Add(-said.age())
+	switch {
+	case said.Promoted || said.Uptime < 0:
+		why := reasonPromoted
+		if !said.Promoted {
+			why = reasonClock
+		}
+		if current {
+			return written, why
+		}
+		return now, why
+	case current && written.After(started.Add(uptimeError)):
+		return written, reasonNoted
+	case said.durable():
+		return started, reasonUnproven
+	default:
+		return started, reasonRestart
+	}
+}
+
+// keepsDate reports whether the node's record keeps the time that is stored there. started is what sinceByReplies
+// returned.
+func (next incarnation) keepsDate(old incarnation, said *Info, stored record, started time.Time) bool {
+	current, written := stored.epoch == next.epoch, said.ourTime(stored.since, next.at)
+	switch {
+	case said.Uptime < 0 && stored.since > said.micros && old.epoch == next.epoch &&
+		next.at.Sub(next.since) >= said.period:
+		// The clock was set back: whoever meets the node would take it for one that was just emptied. What is dated anew is
+		// so old that it does not matter if the clock is set forward again.
+		return false
+	case old.epoch == "" && said.startedAfterRecord(next.at):
+		// The clock was behind the start of the process. Those that know the node go by that time, this client does not.
+		return true
+	case current && (next.since.Equal(old.since) || !next.since.After(written.Add(2*uptimeError))), said.dataSurvived(old):
+		// The stored time is the same moment, measured when it was fresh. age subtracts uptimeError, but the uptime may err
+		// the other way: a client that wrote a later time would tell all others that the node was emptied.
+		return true
+	default:
+		// Kept as proof for clients that knew the node. Those that did not go by its uptime all the same.
+		return next.reason == reasonUnproven && next.since.Equal(started) && stored.durable && written.Before(started)
+	}
+}
+
+// ourTime converts the node's time to ours; now is when it said what it did. The node's clock may have been set, so a
+// time in the future counts as now.
+func (i *Info) ourTime(micros int64, now time.Time) time.Time {
+	return now.Add(-time.Duration(max(0, i.micros-micros)) * time.Microsecond)
+}
+
+// startedAfterRecord reports whether the process has run for less long than its own record says.
+func (i *Info) startedAfterRecord(now time.Time) bool {
+	return i.record.epoch == i.epoch() && i.Uptime >= 0 && i.ourTime(i.record.since, now).Before(now.Add(-i.age()))
 }
 
 // continues reports whether the node is the process that this client knew, and has been a master since, although
@@ -149,7 +183,7 @@ func (i *Info) dataSurvived(old incarnation) bool {
 
 // remembersSince corrects next's since and reason, which come from the node's replies alone, by what this client knew
 // before. stored is the node's record.
-func (old incarnation) remembersSince(next incarnation, stored record, survived bool) (time.Time, reason) {
+func (old incarnation) remembersSince(next incarnation, said *Info, stored record) (time.Time, reason) {
 	same := stored.since == old.record.since
 	// Where the uptime is no age, nobody dates a node earlier than when it was seen. So if the clock was set back, the
 	// record that this client knew is from the future, and was dated anew.
@@ -157,7 +191,7 @@ func (old incarnation) remembersSince(next incarnation, stored record, survived 
 		(next.reason == reasonClock || next.reason == reasonPromoted)
 	noted := !same && stored.epoch == next.epoch && (stored.since >= old.micros || set)
 	switch {
-	case survived:
+	case said.dataSurvived(old):
 		return old.since, old.reason
 	case old.jump != (jump{}) && !noted:
 		// Dated now, and not when it was noticed: a client that probed the node in between must find this record newer than

@@ -14,7 +14,7 @@ import "time"
 func newcomer(said *Info, of incarnation, at, now time.Time) (until time.Time, dated bool) {
 	atLeast := said.Uptime + now.Sub(at).Truncate(time.Second)
 	current := of.record.epoch == of.epoch
-	written := at.Add(-time.Duration(max(0, said.micros-of.record.since)) * time.Microsecond)
+	written := said.ourTime(of.record.since, at)
 	switch {
 	case said.Refused != "":
 		return time.Time{}, false

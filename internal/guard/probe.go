@@ -254,7 +254,7 @@ func (g *Guard) Probe(do redisconn.Do, kind ProbeKind, clock func(micros int64))
 	if err != nil {
 		return nil, UnreachableError{err}
 	}
-	return info, g.apply(info, g.now(), kind == FirstProbe, do)
+	return info, g.apply(info, g.now(), kind, do)
 }
 
 // mayBeQuick returns what is known of the node if the next probe may leave out what rarely changes, else nil. Never for
@@ -280,10 +280,7 @@ func (g *Guard) confirm(said, was *Info, now time.Time) bool {
 	known := &g.known
 	g.secretive = g.secretive || said.Blind != ""
 	same := g.info == was && said.Refused == "" && said.Blind == "" && said.Unkept == nil && g.jump == (jump{}) &&
-		said.epoch() == known.epoch && said.record == known.record && said.recordText == known.record.String() &&
-		said.Role == was.Role && said.master == was.master && said.Promoted == was.Promoted &&
-		said.Policy == was.Policy && (said.MaxMemory > 0) == (was.MaxMemory > 0) &&
-		(known.record.since <= said.micros || was.Uptime >= 0)
+		said.repeats(was) && said.confirms(known) && (known.record.since <= said.micros || was.Uptime >= 0)
 	if !same {
 		return false
 	}
@@ -295,21 +292,24 @@ func (g *Guard) confirm(said, was *Info, now time.Time) bool {
 	return true
 }
 
+// repeats reports whether a quick probe has read what the last full one has.
+func (i *Info) repeats(was *Info) bool {
+	return i.Role == was.Role && i.master == was.master && i.Promoted == was.Promoted &&
+		i.Policy == was.Policy && (i.MaxMemory > 0) == (was.MaxMemory > 0)
+}
+
+// confirms reports whether the node is of that incarnation, and has its record.
+func (i *Info) confirms(known *incarnation) bool {
+	return i.epoch() == known.epoch && i.record == known.record && i.recordText == known.record.String()
+}
+
 // apply judges the node by its info, which was read before now, and updates its record.
-func (g *Guard) apply(info *Info, now time.Time, fresh bool, do redisconn.Do) error {
+func (g *Guard) apply(info *Info, now time.Time, kind ProbeKind, do redisconn.Do) error {
 	own := *info // writeRecord changes this copy, while Status reads info
 	said := &own
 	g.sem <- struct{}{}
 	defer func() { <-g.sem }()
-	g.mu.Lock()
-	old := g.known
-	old.jump = g.jump
-	stale := now.Before(old.at) // a later connection's probe was faster
-	if !stale {
-		g.info, g.at = info, now
-		g.confirmed = fullEvery // unless the node is fit
-	}
-	g.mu.Unlock()
+	old, stale := g.receive(info, now)
 	if stale {
 		return nil
 	}
@@ -325,7 +325,7 @@ func (g *Guard) apply(info *Info, now time.Time, fresh bool, do redisconn.Do) er
 		old.run = ""
 	}
 	continues := old.epoch == said.epoch() || said.continues(old)
-	if !fresh && !continues {
+	if kind != FirstProbe && !continues {
 		return ErrChanged
 	}
 	if err := g.claim(said.runID, said.replID); err != nil {
@@ -340,24 +340,44 @@ func (g *Guard) apply(info *Info, now time.Time, fresh bool, do redisconn.Do) er
 	}
 	readOnly := resp.Is(unkept, resp.Demoted)
 	unkept = g.rules.Explain(unkept, command)
+	g.settle(info, old, next, unkept)
+	if readOnly {
+		return unkept
+	}
+	return nil
+}
+
+// receive notes the info, which was read before now, unless it is stale: a later connection's probe was faster. It
+// returns what was known before.
+func (g *Guard) receive(info *Info, now time.Time) (old incarnation, stale bool) {
 	g.mu.Lock()
+	defer g.mu.Unlock()
+	old = g.known
+	old.jump = g.jump
+	if now.Before(old.at) {
+		return old, true
+	}
+	g.info, g.at = info, now
+	g.confirmed = fullEvery // unless the node is fit
+	return old, false
+}
+
+// settle makes next what is known of the node. unkept is why the node does not have its record, or nil.
+func (g *Guard) settle(info *Info, old, next incarnation, unkept error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	info.Unkept = unkept
-	if continues && g.subscribedEpoch == old.epoch {
+	if info.continues(old) && g.subscribedEpoch == old.epoch {
 		g.subscribedEpoch = next.epoch
 	}
 	g.known = next
-	if !readOnly && unkept == nil {
+	if unkept == nil {
 		g.confirmed = 0
 	}
 	if g.jump == old.jump {
 		g.jump = jump{} // known accounts for it
 	}
 	g.updateAbstention()
-	g.mu.Unlock()
-	if readOnly {
-		return unkept
-	}
-	return nil
 }
 
 // showsPromotion reports whether a master that was promoted shows it for the guard's period, at least: it does until it
