@@ -95,7 +95,7 @@ func (l *core) Inspect(ctx context.Context, name string) (Inspection, error) {
 }
 
 // look asks every node once. channel: see quorumRead.
-func (l *core) look(ctx context.Context, op, name, key string, channel string) (Inspection, error) {
+func (l *core) look(ctx context.Context, op, name, key, channel string) (Inspection, error) {
 	all, err := l.quorumRead(ctx, op, name, key, channel, 0)
 	i := Inspection{Name: name}
 	for n, s := range all {

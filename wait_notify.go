@@ -230,22 +230,25 @@ func (s *listeners) handOver(owner uuid.UUID, until time.Time) {
 	time.AfterFunc(until.Sub(s.now()), func() { s.leave(owner) })
 }
 
-// receive takes a node's message. main: it came over the main connection. If the waiter that it is for has given up and
-// its undo reached the node too late, the grant is returned.
+// receive takes a node's message. main: it came over the main connection.
 func (s *listeners) receive(node int, message string, main bool) {
 	m, ok := protocol.ParseMessage(message)
 	switch {
 	case !ok:
-		return
 	case m.Kind == protocol.Changed:
 		s.tell(node, m.Key)
-		return
 	case m.Kind == protocol.Revoked:
 		if s.owners != nil && s.tells(node, m.Owner) {
 			s.owners.askRevoked(node, m.Owner)
 		}
-		return
+	default:
+		s.vote(node, m, main)
 	}
+}
+
+// vote gives a waiter what counts as a node's vote. If the waiter has given up and its undo reached the node too late,
+// the grant is returned.
+func (s *listeners) vote(node int, m protocol.Message, main bool) {
 	s.nodes[node].discountNotification(&m.Answer, main)
 	s.mu.Lock()
 	by, known := s.of[m.Owner]

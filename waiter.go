@@ -204,17 +204,28 @@ func (w *waiter) await(ctx context.Context, r *round, asked instant, p waiting.P
 			return next{step: askAgain}
 		}
 		timer.Reset(left)
-		select {
-		case <-w.wake:
-			woken = true
-		case <-r.wake: // one more answer
-		case <-timer.C:
-		case <-ctx.Done():
-			return over(l.over(ctx))
-		case <-l.scope(ctx).Done():
-			return over(ErrClosed)
+		notified, ended := w.hear(ctx, r, timer)
+		if ended != nil {
+			return over(ended)
 		}
+		woken = woken || notified
 	}
+}
+
+// hear returns when there is one more notification or answer, or when the pause is over. It reports whether it was a
+// notification, or why the wait has ended.
+func (w *waiter) hear(ctx context.Context, r *round, pause *time.Timer) (notified bool, ended error) {
+	select {
+	case <-w.wake:
+		return true, nil
+	case <-r.wake:
+	case <-pause.C:
+	case <-ctx.Done():
+		return false, w.locker.over(ctx)
+	case <-w.locker.scope(ctx).Done():
+		return false, ErrClosed
+	}
+	return false, nil
 }
 
 // takeWake reports whether a notification has come that was not looked at.

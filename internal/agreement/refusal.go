@@ -222,8 +222,8 @@ func (g *registry) conflict(now time.Time, unread quorum.Set) (first *Conflict, 
 	return first, doubts != 0, open
 }
 
-// claimants returns the nodes that make a claim and know clients for it, those with lists that may turn out to conflict,
-// and those of which it is not known what they say: those given, and those that have a claim and no count.
+// claimants returns the nodes that make a claim and know clients for it, those with lists that may turn out to
+// conflict, and those of which it is not known what they say: those given, and those that have a claim and no count.
 func (g *registry) claimants(now time.Time, unknown quorum.Set) (claims, doubts, unread quorum.Set) {
 	unread = unknown
 	for i := range g.at {

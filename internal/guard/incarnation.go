@@ -63,7 +63,7 @@ func (old incarnation) reconcile(said *Info, now time.Time) incarnation {
 	}
 	next.durable = said.durable()
 	next.record = record{next.epoch, said.micros - now.Sub(next.since).Microseconds(), said.durable()}
-	if next.keepsDate(old, said, stored, started) {
+	if keepsDate(old, next, said, stored, started) {
 		next.record.since = stored.since
 	}
 	return next
@@ -127,7 +127,7 @@ func sinceByReplies(said *Info, stored record, now time.Time) (time.Time, reason
 
 // keepsDate reports whether the node's record keeps the time that is stored there. started is what sinceByReplies
 // returned.
-func (next incarnation) keepsDate(old incarnation, said *Info, stored record, started time.Time) bool {
+func keepsDate(old, next incarnation, said *Info, stored record, started time.Time) bool {
 	current, written := stored.epoch == next.epoch, said.ourTime(stored.since, next.at)
 	switch {
 	case said.Uptime < 0 && stored.since > said.micros && old.epoch == next.epoch &&

@@ -30,8 +30,8 @@ const (
 	HandedOver                    // "owner known key": the owner has it now
 )
 
-// ParseMessage reads a message. In a hand-over, known is empty if the node accepted the waiter's token, the larger token
-// that the node knows if not, or ReaderToken if the waiter is a reader.
+// ParseMessage reads a message. In a hand-over, known is empty if the node accepted the waiter's token, the larger
+// token that the node knows if not, or ReaderToken if the waiter is a reader.
 func ParseMessage(text string) (m Message, ok bool) {
 	parts := strings.SplitN(text, " ", 3)
 	if len(parts) != 3 {

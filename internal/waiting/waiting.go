@@ -131,9 +131,9 @@ func (n *Notifications) Weigh(votes quorum.Count, asked, want int64) (v Votes) {
 	return v
 }
 
-// accepts reports whether a node that gave the lock has accepted the token that the waiter needs. A grant counts for one
-// token only: it may be for a lower token than the waiter has now, and a node that "knows" the waiter's token may have
-// it from another client.
+// accepts reports whether a node that gave the lock has accepted the token that the waiter needs. A grant counts for
+// one token only: it may be for a lower token than the waiter has now, and a node that "knows" the waiter's token may
+// have it from another client.
 func (n *Notifications) accepts(node int, a *quorum.Answer, want int64) bool {
 	return n.accepted[node] == want && (a.Vote == quorum.Granted || a.Token == want)
 }
