@@ -71,7 +71,10 @@ func (a *attempt) round(k *protocol.Command) *round {
 		r.About(k, a.plan.key)
 	}
 	r.Owner, r.Token, r.TTL = a.owner, a.token, a.plan.opts.ttl
-	r.Member, r.Value, r.Extended = a.member, a.value, a.extended
+	r.Value, r.Extended = a.value, a.extended
+	if k != protocol.Extend { // which needs none, and a straggler's answer may set it meanwhile: see hold.answered
+		r.Member = a.member
+	}
 	switch {
 	case a.plan.mode == adopted:
 		r.From = a.plan.former.String()

@@ -328,7 +328,11 @@ func (l *Locker) attempt(ctx context.Context, p plan, refused onRefusal) outcome
 			}
 		}
 		failure := b.round.notHeld(ctx, p.op, p.name, b.votes, b.err, won)
-		p.observed.attempt(a.start, failure)
+		asked := a.start
+		if won {
+			asked = b.start
+		}
+		p.observed.attempt(asked, failure)
 		if refused == queueUp {
 			return outcome{err: failure, queued: a.inQueues(&b)}
 		}
@@ -355,7 +359,7 @@ func (l *Locker) heldBy(a *attempt, b *ballot, g grant, refused onRefusal) *hold
 	}
 	b.round.Done()
 	if a.plan.observed != nil {
-		a.plan.observed.attempt(a.start, nil)
+		a.plan.observed.attempt(b.start, nil)
 	}
 	return h
 }
