@@ -7,8 +7,8 @@ import (
 	"github.com/quorumlock/redlock/internal/sim"
 )
 
-// A hold may be confirmed while the last nodes answer its first request and say that it stands in their queues. The race
-// detector watches.
+// A hold may be confirmed while the last nodes answer its first request and say that it stands in their queues. The
+// race detector watches.
 func TestAHoldIsConfirmedWhileStragglersAnswer(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")

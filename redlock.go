@@ -149,9 +149,7 @@ type acquisition = func(l *Locker, ctx context.Context, p plan) (*hold, error)
 // call does what all calls that acquire have in common: it applies the options, joins the hold that ctx carries if
 // there is one, else runs acquire, and returns a handle. If the call may wait, the context that acquire gets ends with
 // the longest wait allowed; it is for acquire alone, as everything that outlives the wait belongs to the caller's.
-func (l *Locker) call(
-	ctx context.Context, p plan, opts []LockOption, acquire acquisition,
-) (*Lock, error) {
+func (l *Locker) call(ctx context.Context, p plan, opts []LockOption, acquire acquisition) (*Lock, error) {
 	var err error
 	if p.opts, err = l.optionsOf(&p, opts); err != nil {
 		return nil, notAcquiredError{failed(p.op, p.name, err)}
@@ -207,9 +205,7 @@ func (l *Locker) optionsOf(p *plan, opts []LockOption) (*options, error) {
 }
 
 // run runs acquire in a call that is in flight, unless this Locker is refused meanwhile.
-func (l *Locker) run(
-	ctx context.Context, p plan, acquire acquisition,
-) (*hold, error) {
+func (l *Locker) run(ctx context.Context, p plan, acquire acquisition) (*hold, error) {
 	o := p.opts
 	l.peers.agreement.UseTTL(o.ttl)
 	waiting := ctx
@@ -234,9 +230,7 @@ func (l *Locker) run(
 }
 
 // acquireUnrevoked runs acquire until nobody denies the hold, or once if the call asks once.
-func (l *Locker) acquireUnrevoked(
-	ctx context.Context, p plan, acquire acquisition,
-) (*hold, error) {
+func (l *Locker) acquireUnrevoked(ctx context.Context, p plan, acquire acquisition) (*hold, error) {
 	var last error
 	for attempts := 1; ; attempts++ {
 		h, err := acquire(l, ctx, p)
