@@ -379,7 +379,7 @@ var errNoPromise = errors.New("does not know our token, so it may still accept w
 // channel of changes, unless it is "". A node counts only if it knows a token of the name that is not smaller than
 // least. The error says that too few nodes count.
 func (l *core) quorumRead(
-	ctx context.Context, op, name, key string, channel string, least int64,
+	ctx context.Context, op, name, key, channel string, least int64,
 ) ([]nodeState, error) {
 	r := l.rounds.Get().(*round)
 	r.About(protocol.Inspect, key)
