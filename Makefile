@@ -57,7 +57,7 @@ beside:
 	packages=$$(comm -13 <($(GO) list $(ROOMS) | sort) <($(GO) list ./... | sort) | grep -v -e /docs/spec -e /simtest) && \
 		$(GATE) -repeat '$(REAL)' -- -shuffle=on -parallel=8 $$packages
 	GOGC=400 $(GATE) -- -skip='^TestSimulation$$' ./internal/sim/simtest -seeds=8
-	GOGC=400 $(GATE) -- -run='^TestSimulation$$' ./internal/sim/simtest -seeds=60
+	GOGC=400 $(GATE) -- -run='^TestSimulation$$' ./internal/sim/simtest -seeds=30
 	$(GATE) -repeat '$(REAL)' -- $(RACE) -shuffle=on -parallel=8 ./internal/redisconn ./internal/localqueue ./redlocktest
 	$(GATE) -repeat '$(REAL)' -- $(RACE) -shuffle=on -parallel=8 -run='^Example|Close|Shutdown|Renew|Concurrent' .
 
