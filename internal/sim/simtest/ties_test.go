@@ -13,7 +13,7 @@ import (
 // Clients that try a free name at the same instant split the votes. The oldest of them asks again, so that hardly ever
 // nobody wins; and never do two.
 func TestTies(t *testing.T) {
-	rounds := 1000
+	rounds := 400
 	if raceDetector {
 		rounds = 100
 	}
