@@ -147,8 +147,7 @@ func TestRunCtrlZ(t *testing.T) {
 	shell.press("$REDLOCK run name -- sh -c 'cat; exit 6'\n")
 	shell.press("there\n")
 	shell.await("there\r\nthere\r\n") // the terminal's echo, and cat's
-	shell.press(ctrlZ)
-	shell.await("prompt> ")
+	shell.stop()
 	shell.press("fg\n")
 	shell.await("cat; exit 6")
 	shell.press("back\n")
@@ -159,8 +158,7 @@ func TestRunCtrlZ(t *testing.T) {
 	shell.press("$REDLOCK run --ttl 1s name -- sh -c 'cat; echo survi\"\"ved'\n")
 	shell.press("again\n")
 	shell.await("again\r\nagain\r\n")
-	shell.press(ctrlZ)
-	shell.await("prompt> ")
+	shell.stop()
 	free(t, c, "name") // nothing is renewed while all is stopped
 	shell.press("fg; echo co\"\"de=$?\n")
 	shell.await("is lost: killing the command")

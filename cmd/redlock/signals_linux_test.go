@@ -53,8 +53,7 @@ func TestDrawingInTheBackground(t *testing.T) {
 		shell := openShell(t, c)
 		shell.press("$REDLOCK " + d.verb + "\n")
 		shell.await(d.shows)
-		shell.press(ctrlZ)
-		shell.await("prompt> ")
+		shell.stop()
 		stopped := shell.seen
 		for range 2 {
 			shell.press("bg\n")
@@ -73,8 +72,7 @@ func TestDrawingInTheBackground(t *testing.T) {
 		if text := shell.text()[stopped:shell.seen]; strings.Contains(text, "A\r\x1b[J") {
 			t.Errorf("%s: drawn over what the shell wrote: %q", d.verb, text)
 		}
-		shell.press(ctrlZ)
-		shell.await("prompt> ")
+		shell.stop()
 		shell.press("kill %1; kill -s CONT %1\n") // as "kill %1" alone is in other shells
 		shell.gone()
 	}
@@ -92,8 +90,7 @@ func TestDrawingIsStoppedAsByTheKey(t *testing.T) {
 			shell := openShell(t, c)
 			shell.press(by + "\n")
 			shell.await(d.shows)
-			shell.press(ctrlZ)
-			shell.await("prompt> ")
+			shell.stop()
 			shell.press("fg\n")
 			shell.await(d.shows)
 			shell.press(ctrlC)
@@ -112,18 +109,40 @@ func (s *pseudoterminal) gone() {
 // redlocks are the processes of that name in this terminal's session.
 func (s *pseudoterminal) redlocks() (pids []int) {
 	s.t.Helper()
-	stats := cases.Must(filepath.Glob("/proc/[0-9]*/stat"))(s.t)
-	for _, path := range stats {
+	s.session(func(pid int, name, _ string) {
+		if name == "redlock" {
+			pids = append(pids, pid)
+		}
+	})
+	return pids
+}
+
+// stop presses Ctrl-Z, and waits until all that the shell has started has stopped. A program that waits for a line gets
+// the signal first, but takes a line that is there by the time it is woken, and stops then.
+func (s *pseudoterminal) stop() {
+	s.t.Helper()
+	s.press(ctrlZ)
+	s.await("prompt> ")
+	cases.Eventually(s.t, "all have stopped", func() bool {
+		all := true
+		s.session(func(pid int, _, state string) { all = all && (state == "T" || pid == s.cmd.Process.Pid) })
+		return all
+	})
+}
+
+// session calls do for each process of this terminal's session that lives.
+func (s *pseudoterminal) session(do func(pid int, name, state string)) {
+	s.t.Helper()
+	for _, path := range cases.Must(filepath.Glob("/proc/[0-9]*/stat"))(s.t) {
 		text, _ := os.ReadFile(path) // empty if it has ended
-		before, after, _ := strings.Cut(string(text), " (redlock) ")
+		before, after, _ := strings.Cut(string(text), ") ")
 		fields := strings.Fields(after) // state, parent, group, session
 		if len(fields) < 4 || fields[3] != strconv.Itoa(s.cmd.Process.Pid) || fields[0] == "Z" {
 			continue
 		}
-		pid := cases.Must(strconv.Atoi(before))(s.t)
-		pids = append(pids, pid)
+		number, name, _ := strings.Cut(before, " (")
+		do(cases.Must(strconv.Atoi(number))(s.t), name, fields[0])
 	}
-	return pids
 }
 
 // state is a process's, as ps shows it; "" once it has ended.

@@ -71,8 +71,7 @@ func TestTopReadsKeys(t *testing.T) {
 
 	top("")
 	reads()
-	s.press(ctrlZ)
-	s.await("prompt> ")
+	s.stop()
 	if got := s.modes(); got != was {
 		t.Errorf("stopped: the terminal's modes are %+v, want %+v", got, was)
 	}
