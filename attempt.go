@@ -3,6 +3,7 @@ package redlock
 import (
 	"cmp"
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -99,6 +100,20 @@ type ballot struct {
 
 // is reports whether that is the certain outcome.
 func (b *ballot) is(v quorum.Verdict) bool { return b.err == nil && b.votes.Verdict() == v }
+
+// notHeld describes a ballot by which nothing is held: its wait ended, it was won too late, or too few nodes granted.
+func (b *ballot) notHeld(ctx context.Context, p *plan) *QuorumError {
+	failure := b.round.failure(p.op, p.name, ErrTaken, b.votes, nil)
+	switch {
+	case b.is(quorum.Won):
+		failure.reason, failure.detail = ErrNoQuorum, "a majority came too late: too little of the TTL was left"
+	case errors.Is(b.err, errTokenAhead):
+		failure.reason, failure.detail = ErrNoQuorum, "a node "+b.err.Error()
+	default:
+		failure.ctx = endOf(ctx, b.err)
+	}
+	return failure
+}
 
 // onRefusal is what an attempt does if nodes refuse it.
 type onRefusal uint8
@@ -310,7 +325,7 @@ func (a *attempt) expectGrants(r *round) {
 	s.expect(a.owner, a.listener(nil))
 }
 
-func (a *attempt) listener(notify func(node int, a quorum.Answer, main bool)) listener {
+func (a *attempt) listener(notify func(notice)) listener {
 	return listener{key: a.plan.key, shared: a.plan.reads(), notify: notify}
 }
 

@@ -285,8 +285,14 @@ func (l *Locker) join(at *carried, p *plan) (*Lock, error) {
 			continue
 		}
 		err := h.check()
-		if why := cannotJoin(h, p, all); err == nil && why != "" {
-			return nil, failed(p.op, p.name, invalid("the context carries a %s", why))
+		switch {
+		case err != nil:
+		case h.shared && !p.reads():
+			const why = "the context carries a read hold of %q, and a writer would wait for that"
+			return nil, failed(p.op, p.name, invalid(why, h.name))
+		case !all:
+			const why = "the context carries a hold of %q, which does not cover all of these names"
+			return nil, failed(p.op, p.name, invalid(why, h.name))
 		}
 		if err == nil {
 			h.mu.Lock()
@@ -305,15 +311,4 @@ func (l *Locker) join(at *carried, p *plan) (*Lock, error) {
 		}
 	}
 	return nil, nil
-}
-
-// cannotJoin returns which hold p cannot join, and why; "" if it can. all: the hold covers all names of p.
-func cannotJoin(h *hold, p *plan, all bool) string {
-	switch {
-	case h.shared && !p.reads():
-		return fmt.Sprintf("read hold of %q, and a writer would wait for that", h.name)
-	case !all:
-		return fmt.Sprintf("hold of %q, which does not cover all of these names", h.name)
-	}
-	return ""
 }

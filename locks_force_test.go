@@ -382,11 +382,11 @@ func TestFewRevokedOwnersAreRemembered(t *testing.T) {
 		for range 50 {
 			for range 2 * maxRevocations {
 				for i := range fl.nodes[1:] {
-					l.listeners.receive(i, uuid.NewString()+" revoked job", true)
+					l.listeners.receive(notice{node: i, inOrder: true}, uuid.NewString()+" revoked job")
 				}
 			}
 			if said == 0 {
-				l.listeners.receive(2, owner.String()+" revoked job", true)
+				l.listeners.receive(notice{node: 2, inOrder: true}, owner.String()+" revoked job")
 			}
 			if said++; said <= 9 {
 				equals(t, l.listeners.revokers(owner), quorum.Set(0).With(2), "who has told of an owner, after %d s", said)

@@ -254,20 +254,6 @@ func (r *round) Done() {
 	r.pool.Put(r)
 }
 
-// notHeld describes a failed attempt: err ended it, or it was won too late, or too few nodes granted.
-func (r *round) notHeld(ctx context.Context, op, name string, votes quorum.Count, err error, won bool) *QuorumError {
-	failure := r.failure(op, name, ErrTaken, votes, nil)
-	switch {
-	case won:
-		failure.reason, failure.detail = ErrNoQuorum, "a majority came too late: too little of the TTL was left"
-	case errors.Is(err, errTokenAhead):
-		failure.reason, failure.detail = ErrNoQuorum, "a node "+err.Error()
-	default:
-		failure.ctx = endOf(ctx, err)
-	}
-	return failure
-}
-
 // tokenAhead returns an errTokenAhead if so many nodes know tokens that are too far ahead that no others are enough, or
 // nil.
 func (r *round) tokenAhead(votes quorum.Count) (err error) {

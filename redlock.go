@@ -262,7 +262,7 @@ func (l *Locker) denial(ctx context.Context, h *hold, p *plan) error {
 		if b.votes.Verdict() == quorum.Won {
 			h.tenure.grant = h.tenure.grant.extended(b.start)
 		} else {
-			denial = b.round.notHeld(ctx, p.op, p.name, b.votes, b.err, false)
+			denial = b.notHeld(ctx, p)
 		}
 		if b.round.abandon(); denial != nil {
 			return denial
@@ -321,7 +321,7 @@ func (l *Locker) attempt(ctx context.Context, p plan, refused onRefusal) outcome
 				b.votes = a.reason(ctx, &b)
 			}
 		}
-		failure := b.round.notHeld(ctx, p.op, p.name, b.votes, b.err, won)
+		failure := b.notHeld(ctx, &p)
 		asked := a.start
 		if won {
 			asked = b.start

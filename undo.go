@@ -79,10 +79,10 @@ func (l *Locker) undoOwner(
 const queueLives = 30 * time.Second
 
 // returnGrant undoes a node's grant to a waiter that has given up.
-func (l *Locker) returnGrant(node int, key string, owner uuid.UUID, reader bool) {
+func (l *Locker) returnGrant(node int, g protocol.Message) {
 	k := protocol.Release
-	if reader {
+	if g.Shared {
 		k = k.Reader
 	}
-	l.undoOwner(k, key, owner, "", max(l.opts.ttl, queueLives), quorum.Set(0).With(node))
+	l.undoOwner(k, g.Key, g.Owner, "", max(l.opts.ttl, queueLives), quorum.Set(0).With(node))
 }

@@ -120,7 +120,7 @@ func TestAReadersLateGrantIsReturned(t *testing.T) {
 		for i, n := range fl.nodes {
 			n.Do("SET", "job", quorum.Marker, "PX", 10_000)
 			n.Do("ZADD", "redlock:read:job", time.Now().Add(10*time.Second).UnixMilli(), owner.String())
-			l.listeners.receive(i, owner.String()+" "+protocol.ReaderToken+" job", true)
+			l.listeners.receive(notice{node: i, inOrder: true}, owner.String()+" "+protocol.ReaderToken+" job")
 		}
 		fl.clean()
 	})

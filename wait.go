@@ -139,7 +139,8 @@ func (q *queueWait) ended(ctx context.Context, r *round, n next) error {
 	case conflict != nil: // found since the wait began
 		return waitEnded(q.last, conflict)
 	case errors.Is(err, errTokenAhead): // nodes gave the lock, but it cannot be held without a token
-		return r.notHeld(ctx, q.plan.op, q.plan.name, r.poll.SoFar(), err, false)
+		b := ballot{round: r, votes: r.poll.SoFar(), err: err}
+		return b.notHeld(ctx, &q.plan)
 	case err != nil:
 		return waitEnded(q.last, err)
 	}
@@ -156,7 +157,7 @@ func (q *queueWait) giveValue(ctx context.Context, g grant, attempts int) next {
 		b.round.Done()
 		return next{step: become, grant: g}
 	}
-	q.last = b.round.notHeld(ctx, q.plan.op, q.plan.name, b.votes, b.err, won)
+	q.last = b.notHeld(ctx, &q.plan)
 	q.plan.found(q.last)
 	q.plan.observed.waiting(q.last)
 	b.round.abandon()

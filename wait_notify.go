@@ -30,11 +30,11 @@ type listeners struct {
 	waiting atomic.Int64 // callers that wait
 
 	mu    sync.Mutex
-	of    map[uuid.UUID]listener      // by owner, while it may be in a queue and while it has a hold; guarded by mu
-	early map[uuid.UUID][]handedGrant // for owners that notify nobody yet, one of each node; guarded by mu
-	left  [2]map[uuid.UUID]bool       // the last owners for which leave was called: newer ones, older ones; guarded by mu
-	looks map[string][]*look          // of those that watch, by key; guarded by mu
-	taken []revocations               // by node; guarded by mu
+	of    map[uuid.UUID]listener // by owner, while it may be in a queue and while it has a hold; guarded by mu
+	early map[uuid.UUID][]notice // for owners that notify nobody yet, one of each node; guarded by mu
+	left  [2]map[uuid.UUID]bool  // the last owners for which leave was called: newer ones, older ones; guarded by mu
+	looks map[string][]*look     // of those that watch, by key; guarded by mu
+	taken []revocations          // by node; guarded by mu
 
 	revoking  atomic.Bool                 // a node has ever told that an owner was revoked
 	told      [2]map[uuid.UUID]quorum.Set // who has told so of which owners: newer ones, older ones; guarded by mu
@@ -134,28 +134,27 @@ const rememberLeft = 4096
 type listener struct {
 	key    string
 	shared bool
-	// notify gets each. main: it came over the connection that answers requests, so in the order in which the node did
-	// things. nil: the owner's first request has no outcome yet, or was won.
-	notify func(node int, a quorum.Answer, main bool)
+	notify func(notice) // gets each; nil: the owner's first request has no outcome yet, or was won
 }
 
-// handedGrant is a notification that nobody has taken yet.
-type handedGrant struct {
-	node int
+// notice is a node's notification, as the answer that it counts for.
+type notice struct {
 	quorum.Answer
+	node    int
+	inOrder bool // it came over the connection that answers requests, so in the order in which the node did things
 }
 
 // ownership takes the grants to owners that no longer wait: the Locker, which undoes them. It is told, too, which
 // owners have been revoked. Function values of its methods would be allocated by each Lock.
 type ownership interface {
-	returnGrant(node int, key string, owner uuid.UUID, shared bool)
+	returnGrant(node int, g protocol.Message)
 	askRevoked(node int, owner uuid.UUID)
 }
 
 func (s *listeners) init(o *options, nodes []*node, id string) {
 	s.channel = fmt.Sprintf("%s%s%s:%s:%d", o.prefix, ownChannels, id, uuid.NewString(), o.lease().Milliseconds())
 	s.nodes, s.now = nodes, o.clock.local
-	s.of, s.early = make(map[uuid.UUID]listener), make(map[uuid.UUID][]handedGrant)
+	s.of, s.early = make(map[uuid.UUID]listener), make(map[uuid.UUID][]notice)
 	s.taken = make([]revocations, len(nodes))
 }
 
@@ -190,14 +189,15 @@ func (s *listeners) close() {
 func (s *listeners) expect(owner uuid.UUID, by listener) {
 	s.mu.Lock()
 	s.of[owner] = by
-	var early []handedGrant
+	var early []notice
 	if by.notify != nil {
 		early = s.early[owner]
 		delete(s.early, owner)
 	}
 	s.mu.Unlock()
-	for _, g := range early {
-		by.notify(g.node, g.Answer, false) // the order is not known any more
+	for _, n := range early {
+		n.inOrder = false // what has been answered since is not known
+		by.notify(n)
 	}
 }
 
@@ -230,47 +230,48 @@ func (s *listeners) handOver(owner uuid.UUID, until time.Time) {
 	time.AfterFunc(until.Sub(s.now()), func() { s.leave(owner) })
 }
 
-// receive takes a node's message. main: it came over the main connection.
-func (s *listeners) receive(node int, message string, main bool) {
+// receive takes a node's message, which is in order or is not.
+func (s *listeners) receive(n notice, message string) {
 	m, ok := protocol.ParseMessage(message)
 	switch {
 	case !ok:
 	case m.Kind == protocol.Changed:
-		s.tell(node, m.Key)
+		s.tell(n.node, m.Key)
 	case m.Kind == protocol.Revoked:
-		if s.owners != nil && s.tells(node, m.Owner) {
-			s.owners.askRevoked(node, m.Owner)
+		if s.owners != nil && s.tells(n.node, m.Owner) {
+			s.owners.askRevoked(n.node, m.Owner)
 		}
 	default:
-		s.vote(node, m, main)
+		n.Answer = m.Answer
+		s.vote(n, m)
 	}
 }
 
 // vote gives a waiter what counts as a node's vote. If the waiter has given up and its undo reached the node too late,
 // the grant is returned.
-func (s *listeners) vote(node int, m protocol.Message, main bool) {
-	s.nodes[node].discountNotification(&m.Answer, main)
+func (s *listeners) vote(n notice, m protocol.Message) {
+	s.nodes[n.node].discountNotice(&n)
 	s.mu.Lock()
 	by, known := s.of[m.Owner]
 	about := known && by.key == m.Key && by.shared == m.Shared
 	if about && by.notify == nil {
-		early := slices.DeleteFunc(s.early[m.Owner], func(g handedGrant) bool { return g.node == node })
-		s.early[m.Owner] = append(early, handedGrant{node, m.Answer})
+		early := slices.DeleteFunc(s.early[m.Owner], func(e notice) bool { return e.node == n.node })
+		s.early[m.Owner] = append(early, n)
 	}
 	left := s.left[0][m.Owner] || s.left[1][m.Owner]
 	s.mu.Unlock()
 	switch {
 	case about && by.notify != nil:
-		by.notify(node, m.Answer, main)
+		by.notify(n)
 	case left && !known && m.Kind == protocol.HandedOver:
-		s.owners.returnGrant(node, m.Key, m.Owner, m.Shared)
+		s.owners.returnGrant(n.node, m)
 	}
 }
 
 func (s *listeners) subscription(n *node) *redisconn.Subscription {
 	return &redisconn.Subscription{
 		Channel: s.channel,
-		Message: func(message string, main bool) { s.receive(n.index, message, main) },
+		Message: func(message string, main bool) { s.receive(notice{node: n.index, inOrder: main}, message) },
 		Needed:  func() bool { return s.waiting.Load() > 0 },
 		Handshake: func(do redisconn.Do) error {
 			replies, err := do([]any{"INFO", "replication"})
@@ -286,15 +287,14 @@ func (s *listeners) subscription(n *node) *redisconn.Subscription {
 	}
 }
 
-// discountNotification turns a notified grant into an abstention if the node abstains, or if it may not be the node
-// that the last handshake identified. What comes over the main connection is from that node: its handshake was over
-// before it subscribed.
-func (n *node) discountNotification(said *quorum.Answer, main bool) {
+// discountNotice turns a notified grant into an abstention if the node abstains, or if it may not be the node that the
+// last handshake identified. What comes in order is from that node: its handshake was over before it subscribed.
+func (n *node) discountNotice(said *notice) {
 	connected, _ := n.conn.State()
-	known := main || n.guard.SubscribedToKnown()
+	known := said.inOrder || n.guard.SubscribedToKnown()
 	now := n.opts.clock.local()
 	if a := n.guard.Abstention(); a != nil && !a.Over(now) {
-		discount(a, guard.TrustOld, said, n.opts.clock.local)
+		discount(a, guard.TrustOld, &said.Answer, n.opts.clock.local)
 	} else if n.opts.guard > 0 && !(connected && known) {
 		said.Vote, said.Err = quorum.Abstained, errNoHandshake
 	}

@@ -133,7 +133,7 @@ func TestWaiterThatOneNodeCannotNotifyBlocksNobody(t *testing.T) {
 func (l *Locker) heard() (owner string, said *quorum.Answer) {
 	id := uuid.New()
 	said = &quorum.Answer{Vote: quorum.VoteKinds}
-	l.listeners.expect(id, listener{key: "job", notify: func(_ int, a quorum.Answer, _ bool) { *said = a }})
+	l.listeners.expect(id, listener{key: "job", notify: func(n notice) { *said = n.Answer }})
 	return id.String(), said
 }
 
@@ -144,7 +144,7 @@ func TestNotificationBeforeTheHandshakeAbstains(t *testing.T) {
 		owner, said := l.heard()
 		fl.nodes[1].Crash(false)
 		settleNetwork()
-		l.listeners.receive(1, owner+"  job", true)
+		l.listeners.receive(notice{node: 1, inOrder: true}, owner+"  job")
 		equals(t, said.Vote, quorum.Abstained, "vote")
 	})
 }
@@ -159,11 +159,11 @@ func TestNotificationOfAnAbstainingNodeAbstains(t *testing.T) {
 		fl.nodes[1].Crash(false)
 		fl.nodes[1].Restart()
 		time.Sleep(2 * time.Second) // both connections are back
-		l.listeners.receive(1, owner+"  job", true)
+		l.listeners.receive(notice{node: 1, inOrder: true}, owner+"  job")
 		if said.Vote != quorum.Abstained || errors.Is(said.Err, errNoHandshake) {
 			t.Errorf("got vote %d, %v, want an abstention because of the restart", said.Vote, said.Err)
 		}
-		l.listeners.receive(0, owner+"  job", true)
+		l.listeners.receive(notice{node: 0, inOrder: true}, owner+"  job")
 		equals(t, said.Vote, quorum.Granted, "the healthy node's vote")
 		_ = l.Close()
 	})
@@ -228,7 +228,7 @@ func FuzzReceive(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, message string) {
 		said.Vote = quorum.VoteKinds
-		l.listeners.receive(1, strings.Replace(message, "me", owner, 1), true)
+		l.listeners.receive(notice{node: 1, inOrder: true}, strings.Replace(message, "me", owner, 1))
 		switch {
 		case said.Vote == quorum.VoteKinds:
 		case !strings.HasPrefix(message, "me ") || !strings.HasSuffix(message, " job"):

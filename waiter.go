@@ -51,15 +51,15 @@ func (a *attempt) inQueues(b *ballot) *waiter {
 }
 
 // notify takes a node's notification.
-func (w *waiter) notify(node int, a quorum.Answer, main bool) {
-	w.locker.nodes[node].judgeToken(&a, w.queuedToken)
+func (w *waiter) notify(n notice) {
+	w.locker.nodes[n.node].judgeToken(&n.Answer, w.queuedToken)
 	w.mu.Lock()
 	behind := false
-	if r := w.asking; main && r != nil {
+	if r := w.asking; n.inOrder && r != nil {
 		votes := r.poll.SoFar()
-		behind = votes.Voted(node) && votes.Answer(node).Vote == quorum.Taken
+		behind = votes.Voted(n.node) && votes.Answer(n.node).Vote == quorum.Taken
 	}
-	w.notified.Receive(node, a, w.queuedToken, behind)
+	w.notified.Receive(n.node, n.Answer, w.queuedToken, behind)
 	w.mu.Unlock()
 	w.signal()
 }

@@ -123,7 +123,7 @@ func TestAGrantBeforeTheOutcomeCounts(t *testing.T) {
 		l := fl.locker("a")
 		a := l.newAttempt(&plan{op: "lock", name: "job", key: "job", opts: l.opts}, 0)
 		l.listeners.expect(a.owner, a.listener(nil))
-		l.listeners.receive(2, a.owner.String()+"  job", true)
+		l.listeners.receive(notice{node: 2, inOrder: true}, a.owner.String()+"  job")
 		w := a.waiter()
 		r := a.round(protocol.Enqueue)
 		r.poll.Begin()

@@ -81,7 +81,7 @@ func TestHandOverToAWaiterThatHasGivenUpIsReturned(t *testing.T) {
 			want  any
 		}{{gaveUp(l), nil}, {other, other}} {
 			fl.nodes[1].Do("SET", "job", c.owner, "PX", 10_000)
-			l.listeners.receive(1, c.owner+"  job", true)
+			l.listeners.receive(notice{node: 1, inOrder: true}, c.owner+"  job")
 			settleNetwork()
 			equals[any](t, fl.nodes[1].Do("GET", "job"), c.want, "the key's owner after a hand-over to %s", c.owner)
 		}
@@ -115,7 +115,7 @@ func TestAGrantIsReturnedToANodeThatIsAwayForLong(t *testing.T) {
 		fl.nodes[1].Do("SET", "job", owner, "PX", 30_000)
 		fl.nodes[1].Crash(true)
 		settleNetwork()
-		l.listeners.receive(1, owner+"  job", true)
+		l.listeners.receive(notice{node: 1, inOrder: true}, owner+"  job")
 		time.Sleep(5 * time.Second)
 		fl.nodes[1].Restart()
 		time.Sleep(2 * time.Second)
@@ -315,10 +315,10 @@ func TestALeaseCountsOnlyWithItsVote(t *testing.T) {
 		succeeds(t, w.awaitOutcome(t.Context(), r))
 		settleNetwork()
 		for node, vote := range []quorum.Vote{quorum.Granted, quorum.Abstained, quorum.Abstained} {
-			w.notify(node, quorum.Answer{Vote: vote}, true)
+			w.notify(notice{quorum.Answer{Vote: vote}, node, true})
 		}
 		for _, node := range []int{3, 4} {
-			w.notify(node, quorum.Answer{Vote: quorum.Granted}, false)
+			w.notify(notice{quorum.Answer{Vote: quorum.Granted}, node, false})
 		}
 		v := w.votes(r)
 		if n := w.promote(t.Context(), &v, asked); n.step != askAgain {
@@ -368,15 +368,15 @@ func TestALeaseCountsFromBeforeTheHandOver(t *testing.T) {
 		must(fl.locker("holder").Lock(t.Context(), "job"))(t)
 		time.Sleep(5 * time.Second)
 		r, asked := w.ask()
-		w.notify(0, quorum.Answer{Vote: quorum.Granted}, true)
+		w.notify(notice{quorum.Answer{Vote: quorum.Granted}, 0, true})
 		succeeds(t, w.awaitOutcome(t.Context(), r))
 		settleNetwork()
-		w.notify(1, quorum.Answer{Vote: quorum.Granted}, true)
-		w.notify(2, quorum.Answer{Vote: quorum.Granted}, false)
+		w.notify(notice{quorum.Answer{Vote: quorum.Granted}, 1, true})
+		w.notify(notice{quorum.Answer{Vote: quorum.Granted}, 2, false})
 		if v := w.votes(r); v.Given != 7 || v.Basis != waiting.Notified {
 			t.Errorf("given %b, basis %d, want 111, and notifications that may be older", v.Given, v.Basis)
 		}
-		w.notify(2, quorum.Answer{Vote: quorum.Granted}, true)
+		w.notify(notice{quorum.Answer{Vote: quorum.Granted}, 2, true})
 		v := w.votes(r)
 		n := w.promote(t.Context(), &v, asked)
 		if end := asked.local.Add(l.opts.drift.validity(time.Second, 0)); !n.grant.deadline().Equal(end) {
@@ -397,7 +397,7 @@ func TestAHandOverAfterTheRequestWasDropped(t *testing.T) {
 		settleNetwork()
 		w.drop(r)
 		for node := range fl.nodes {
-			w.notify(node, quorum.Answer{Vote: quorum.Granted}, true)
+			w.notify(notice{quorum.Answer{Vote: quorum.Granted}, node, true})
 		}
 		r = w.attempt.round(protocol.Enqueue)
 		r.send(l.nodes, 0, l.opts.clock.local())
