@@ -14,7 +14,6 @@ import (
 
 	"github.com/quorumlock/redlock/internal/agreement"
 	"github.com/quorumlock/redlock/internal/lua"
-	"github.com/quorumlock/redlock/internal/protocol"
 	"github.com/quorumlock/redlock/internal/quorum"
 	"github.com/quorumlock/redlock/internal/resp"
 )
@@ -207,8 +206,7 @@ func (l *core) ForceUnlock(ctx context.Context, name, owner string) error {
 	}
 	defer l.calls.end()
 	r := l.rounds.Get().(*round)
-	r.About(protocol.Revoke, key)
-	r.From, r.TTL = owner, l.revokedFor()
+	r.AboutRevoking(key, owner, l.revokedFor())
 	r.poll.Everyone = true // the other nodes should not keep it longer than need be
 	r.send(l.nodes, l.electorate.All, l.opts.clock.local())
 	votes, err := r.wait(ctx)

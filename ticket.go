@@ -99,8 +99,5 @@ func (l *Locker) Adopt(ctx context.Context, text string, opts ...LockOption) (*L
 	}
 	l.tokens.Observe(min(t.token, l.tokens.time(l.opts.clock.now())+token.MaxAhead.Microseconds()))
 	p := plan{op: "adopt", name: t.name, key: key, mode: adopted, former: t.owner}
-	return l.call(ctx, p, opts, func(l *Locker, ctx context.Context, p plan) (*hold, error) {
-		got := l.attempt(ctx, p, giveUp)
-		return got.hold, got.err
-	})
+	return l.call(ctx, p, opts, (*Locker).try)
 }
