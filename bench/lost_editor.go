@@ -12,6 +12,8 @@ import (
 	"github.com/gomodule/redigo/redis"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/client/v3/concurrency"
+
+	"github.com/quorumlock/redlock/fence"
 )
 
 // editing is what a process is told.
@@ -38,9 +40,6 @@ type store struct {
 	write func(ctx context.Context, token int64, n int) (was int, err error) // was: what it has overwritten
 	close func()
 }
-
-// errLate says that the store refused: it knows a later holder.
-var errLate = errors.New("a later holder was here")
 
 // How long an editor thinks between read and write. A pause begins there: after any check of the lock that it might
 // make, since no check is the last thing before the write arrives.
@@ -74,7 +73,7 @@ func (e *editor) update(token int64, told func(), t tally) {
 	defer cancel()
 	n, err := e.read(ctx, token)
 	if err != nil {
-		if errors.Is(err, errLate) {
+		if errors.Is(err, fence.ErrOvertaken) {
 			t[rejected]++
 		}
 		return
@@ -83,7 +82,7 @@ func (e *editor) update(token int64, told func(), t tally) {
 	time.Sleep(think)
 	was, err := e.write(ctx, token, n+1)
 	switch {
-	case errors.Is(err, errLate):
+	case errors.Is(err, fence.ErrOvertaken):
 		t[rejected]++
 	case err != nil:
 		t[failed]++
@@ -124,35 +123,29 @@ func openStore(told editing, w worker) (*store, error) {
 	return redisStore(told.Store, told.Key)
 }
 
-// Of docs/fencing.md: the mark is raised before the read, and compared at the write.
-const (
-	readScript = `
-if tonumber(redis.call('GET', KEYS[2]) or '0') > tonumber(ARGV[1]) then return false end
-redis.call('SET', KEYS[2], ARGV[1])
-return redis.call('GET', KEYS[1]) or '0'`
-	writeScript = `
-if tonumber(redis.call('GET', KEYS[2]) or '0') > tonumber(ARGV[1]) then return false end
-redis.call('SET', KEYS[2], ARGV[1])
-return redis.call('SET', KEYS[1], ARGV[2], 'GET') or '0'`
-)
-
-// redisStore has the number in Redis, which compares tokens: all that are 0 are as good as none.
+// redisStore has the number in Redis, which compares tokens, but for those that are 0.
 func redisStore(addr, key string) (*store, error) {
-	c, err := redis.Dial("tcp", addr)
-	if err != nil {
-		return nil, err
-	}
-	run := func(script string, args ...any) (int, error) {
-		n, err := redis.Int(redis.NewScript(2, script).Do(c, append([]any{key, key + ":mark"}, args...)...))
-		if errors.Is(err, redis.ErrNil) {
-			err = errLate
+	pool := &redis.Pool{MaxIdle: 1, Dial: func() (redis.Conn, error) { return redis.Dial("tcp", addr) }}
+	run := func(ctx context.Context, token int64, script string, args ...any) (int, error) {
+		if token == 0 {
+			c := pool.Get()
+			defer c.Close()
+			return redis.Int(redis.NewScript(1, script).Do(c, append([]any{key}, args...)...))
 		}
-		return n, err
+		h, err := fence.Parse(key, fmt.Sprint(token))
+		if err != nil {
+			return 0, err
+		}
+		return redis.Int(fence.RedisDo(ctx, pool, h, script, []string{key}, args...))
 	}
 	return &store{
-		read:  func(_ context.Context, token int64) (int, error) { return run(readScript, token) },
-		write: func(_ context.Context, token int64, n int) (int, error) { return run(writeScript, token, n) },
-		close: func() { _ = c.Close() },
+		read: func(ctx context.Context, token int64) (int, error) {
+			return run(ctx, token, "return redis.call('GET', KEYS[1]) or '0'")
+		},
+		write: func(ctx context.Context, token int64, n int) (int, error) {
+			return run(ctx, token, "return redis.call('SET', KEYS[1], ARGV[1], 'GET') or '0'", n)
+		},
+		close: func() { _ = pool.Close() },
 	}, nil
 }
 
@@ -182,7 +175,7 @@ func etcdStore(told editing, w worker) (*store, error) {
 				return 0, err
 			}
 			if !reply.Succeeded {
-				return 0, errLate
+				return 0, fence.ErrOvertaken
 			}
 			if old := reply.Responses[0].GetResponsePut().PrevKv; old != nil {
 				return strconv.Atoi(string(old.Value))

@@ -52,7 +52,7 @@ func TestBudgetsOfTheBuilding(t *testing.T) {
 			got["options"]++
 		}
 	}
-	for _, room := range []string{"election", "finding"} {
+	for _, room := range []string{"election", "fence", "fence/fencetest", "finding"} {
 		for name := range exports(t, room) {
 			if capitals.MatchString(name) {
 				got["exported names of "+room]++
@@ -108,7 +108,7 @@ func share(name string, rooms map[string][]string) string {
 	switch _, room := rooms[path.Dir(name)]; {
 	case dir == "bench" || dir == "examples":
 		return shows
-	case room || dir == name || slices.Contains([]string{"cmd", "election", "gocron", "otel", "redlocktest"}, dir):
+	case room || dir == name || slices.Contains(strings.Fields("cmd election fence gocron otel redlocktest"), dir):
 		if strings.HasSuffix(name, "_test.go") {
 			return tests
 		}

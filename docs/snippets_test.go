@@ -79,7 +79,7 @@ func TestSnippets(t *testing.T) {
 	packages := map[string]exported{
 		"redlock": exports(t, "."), "redlocktest": exports(t, "redlocktest"),
 		"election": exports(t, "election"), "finding": exports(t, "finding"), "redlockotel": exports(t, "otel"),
-		"redlockgocron": exports(t, "gocron"),
+		"redlockgocron": exports(t, "gocron"), "fence": exports(t, "fence"), "fencetest": exports(t, "fence/fencetest"),
 	}
 	for name := range packages["redlock"] {
 		if method, ok := strings.CutPrefix(name, "core."); ok { // which both embed

@@ -25,7 +25,7 @@ func TestExamples(t *testing.T) {
 		"fencedsql": {
 			"the second till sold one",
 			"the first till's token is smaller: true",
-			"the first till's write: refused: somebody with a larger token was here",
+			"the first till's write is refused: true",
 			"the second till unlocks: <nil>",
 			"units left: 9",
 		},

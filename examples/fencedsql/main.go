@@ -13,6 +13,7 @@ import (
 	_ "modernc.org/sqlite" // a database in this process
 
 	"github.com/quorumlock/redlock"
+	"github.com/quorumlock/redlock/fence"
 	"github.com/quorumlock/redlock/redlocktest"
 )
 
@@ -20,32 +21,36 @@ const schema = `
 CREATE TABLE stock (item text PRIMARY KEY, units int NOT NULL, last_token bigint NOT NULL DEFAULT 0);
 INSERT INTO stock (item, units) VALUES ('4711', 10);`
 
-var errStale = errors.New("refused: somebody with a larger token was here")
-
 // Masters that share this process's processors with everything else may take their time.
 var patient = redlock.WithNodeTimeout(5 * time.Second)
 
-// read returns the units, and lets nobody older in from now on.
-func read(ctx context.Context, db *sql.DB, token int64) (units int, err error) {
-	err = db.QueryRowContext(ctx,
-		`UPDATE stock SET last_token = $1 WHERE item = '4711' AND last_token <= $1 RETURNING units`, token).Scan(&units)
-	if errors.Is(err, sql.ErrNoRows) {
-		return 0, errStale
-	}
-	return units, err
-}
-
-// write sets the units, unless somebody younger was here.
-func write(ctx context.Context, db *sql.DB, token int64, units int) error {
-	result, err := db.ExecContext(ctx,
-		`UPDATE stock SET units = $1, last_token = $2 WHERE item = '4711' AND last_token <= $2`, units, token)
+// under runs a transaction that nobody older than the lock's holder can disturb from now on.
+func under(ctx context.Context, db *sql.DB, lock *redlock.Lock, do func(tx *sql.Tx) error) error {
+	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
 		return err
 	}
-	if rows, err := result.RowsAffected(); err != nil || rows == 0 {
-		return errors.Join(err, errStale)
+	defer tx.Rollback()
+	if err := fence.SQLite.EnterRow(ctx, tx, lock, "stock", "last_token", "item = ?", "4711"); err != nil {
+		return err
 	}
-	return nil
+	if err := do(tx); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+func read(ctx context.Context, db *sql.DB, lock *redlock.Lock) (units int, err error) {
+	return units, under(ctx, db, lock, func(tx *sql.Tx) error {
+		return tx.QueryRowContext(ctx, "SELECT units FROM stock WHERE item = '4711'").Scan(&units)
+	})
+}
+
+func write(ctx context.Context, db *sql.DB, lock *redlock.Lock, units int) error {
+	return under(ctx, db, lock, func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, "UPDATE stock SET units = ? WHERE item = '4711'", units)
+		return err
+	})
 }
 
 func must[T any](v T, err error) T {
@@ -68,20 +73,21 @@ func main() {
 	first := must(redlock.New(masters.URLs(), patient))
 	defer first.Close()
 	sleepy := must(first.Lock(ctx, "stock:4711", redlock.WithTTL(time.Second), redlock.WithoutRenewal()))
-	had := must(read(ctx, db, sleepy.Token()))
+	had := must(read(ctx, db, sleepy))
 
 	// The second one waits until the lock has run out, and sells one.
 	second := must(redlock.New(masters.URLs(), patient))
 	defer second.Close()
 	awake := must(second.Lock(ctx, "stock:4711"))
-	if err := write(ctx, db, awake.Token(), must(read(ctx, db, awake.Token()))-1); err != nil {
+	if err := write(ctx, db, awake, must(read(ctx, db, awake))-1); err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println("the second till sold one")
 
 	// The first one wakes up between its check and its write, and goes on with what it had read.
 	fmt.Println("the first till's token is smaller:", sleepy.Token() < awake.Token())
-	fmt.Println("the first till's write:", write(ctx, db, sleepy.Token(), had-1))
+	err := write(ctx, db, sleepy, had-1)
+	fmt.Println("the first till's write is refused:", errors.Is(err, fence.ErrOvertaken))
 	fmt.Println("the second till unlocks:", awake.Unlock())
-	fmt.Println("units left:", must(read(ctx, db, awake.Token())))
+	fmt.Println("units left:", must(read(ctx, db, awake)))
 }

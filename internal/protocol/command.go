@@ -7,6 +7,7 @@ package protocol
 
 import (
 	"slices"
+	"time"
 
 	"github.com/quorumlock/redlock/internal/guard"
 	"github.com/quorumlock/redlock/internal/lua"
@@ -107,6 +108,12 @@ func set(q *Request, b []byte) []byte {
 	b = append(append(append(b, "*6\r\n$3\r\nSET\r\n"...), q.Keys...), q.ownerForm[:]...)
 	var digits [20]byte
 	return resp.AppendBulk(append(b, "$2\r\nNX\r\n$2\r\nPX\r\n"...), appendMillis(digits[:0], q.TTL))
+}
+
+// AboutRevoking is About for what takes a lock from an owner, to whom nothing is given for so long.
+func (q *Request) AboutRevoking(key, owner string, refused time.Duration) {
+	q.About(Revoke, key)
+	q.From, q.TTL = owner, refused
 }
 
 // Each of these appends a request's arguments, once for each of its keys.

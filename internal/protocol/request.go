@@ -122,12 +122,6 @@ func (q *Request) AboutAll(k *Command, n *Names) {
 	}
 }
 
-// AboutRevoking is About for what takes a lock from an owner, to whom nothing is given for so long.
-func (q *Request) AboutRevoking(key, owner string, refused time.Duration) {
-	q.About(Revoke, key)
-	q.From, q.TTL = owner, refused
-}
-
 // Encode encodes the arguments. It is called before the request is sent, when all of them are set.
 func (q *Request) Encode() {
 	q.encodeOwner()
