@@ -32,7 +32,7 @@ type node struct {
 	events *events
 	peers  *peers
 
-	// What the node said when Nodes was called last.
+	// What the node said when Status was called last.
 	trial       atomic.Pointer[tried]    // nil: it was not called
 	idleTimeout atomic.Int64             // after how many seconds it closes an idle connection; 0: never, or unknown
 	odd         atomic.Pointer[oddReply] // the last one over this connection, until that command has its usual reply
@@ -40,10 +40,8 @@ type node struct {
 	attempted    atomic.Bool   // the first attempt to connect has ended
 	firstAttempt chan struct{} // closed after the outcome of the first attempt was announced
 
-	mu        sync.Mutex    // guards the fields below
-	roundTrip time.Duration // of the last reading of the node's clock
-
-	reporting atomic.Bool // report was called, and the findings have not been looked at since
+	roundTrip atomic.Int64 // of the last reading of the node's clock, in ns
+	reporting atomic.Bool  // report was called, and the findings have not been looked at since
 
 	announcing sync.Mutex // guards announced
 	announced  string     // the state in the last event
@@ -51,9 +49,6 @@ type node struct {
 
 // addr returns the node's address without user and password.
 func (n *node) addr() string { return n.conn.Addr() }
-
-// membership says in which list the node is.
-func (n *node) membership() string { return membershipOf(n.peers.electorate, n.index) }
 
 // oddReply says that a reply was not of the kind that its command has.
 type oddReply struct {
@@ -213,8 +208,7 @@ func (n *node) reprobe(ctx context.Context, kind guard.ProbeKind, also ...redisc
 	return err
 }
 
-// abstention returns why the node abstains from a request that was sent then, or nil. It lifts an abstention that was
-// over by then.
+// abstention returns why the node abstains from a request sent then, or nil. It lifts one that was over by then.
 func (n *node) abstention(asked time.Time) *guard.Abstention {
 	a := n.guard.Abstention()
 	switch {
@@ -244,8 +238,7 @@ func (n *node) vote(now time.Time) error {
 	return n.abstaining(now)
 }
 
-// announce wakes those who wait for a change of the node's state, and emits an event if that has changed. Called
-// without its mutexes.
+// announce wakes those who wait for the node's state, and emits an event if it has changed. Called without its mutexes.
 func (n *node) announce() {
 	n.peers.states.change()
 	if n.events == nil || !n.attempted.Load() {
@@ -269,14 +262,11 @@ func (n *node) report() {
 	}
 }
 
-// probeEvery is the mean interval between two probes of a node; it varies at random between half and 1.5 times that.
-const probeEvery = 10 * time.Second
-
-// longestPause is the longest between two probes, but for a tenth of a second.
-const longestPause = 3 * probeEvery / 2
-
-// idleTrim is every how many checks an idle client has the node trim its tokens, beginning with the first.
-const idleTrim = 6
+const (
+	probeEvery   = 10 * time.Second   // mean pause between two probes of a node; it is random, from half to 1.5 times that
+	longestPause = 3 * probeEvery / 2 // but for a tenth of a second
+	idleTrim     = 6                  // every how many checks an idle client trims the node's tokens, from the first on
+)
 
 // check is run by the connection now and then. It probes the node, and makes it drop the tokens that are older than the
 // retention. An idle client seldom does: tokens that others write are theirs to trim, and end by themselves.
@@ -404,9 +394,7 @@ func (n *node) measured(micros int64, asked, now instant) {
 		m.announce()
 	}
 	roundTrip := now.local.Sub(asked.local)
-	n.mu.Lock()
-	n.roundTrip = roundTrip
-	n.mu.Unlock()
+	n.roundTrip.Store(int64(roundTrip))
 	n.events.measured(n.addr(), roundTrip, offsets[n.index].Ahead)
 	if strayed && n.peers.mayReread(n.tokens.micros(now)) {
 		// This machine may have been suspended: read all clocks anew. If instead a node's clock was set forward, the probe
