@@ -18,16 +18,14 @@ type instant struct {
 	boot  time.Duration // time since boot, suspension included; 0: unknown
 }
 
-// clock reads the time for all decisions. No other code of the package may call time.Now, so a test can give a Locker
-// other clocks.
+// clock reads the time for all decisions: no other code of the package may call time.Now, so tests can replace it.
 type clock struct {
 	local      func() time.Time
 	boot       func() time.Duration
 	suspension *suspension
 }
 
-// suspension tracks how long the machine was suspended: the time since boot includes that, the monotonic clock does
-// not.
+// suspension tracks how long the machine was suspended: in the time since boot that counts, not in the monotonic clock.
 type suspension struct {
 	epoch     time.Time
 	wall      func(time.Time) int64 // a reading of local by the wall clock, in ns since 1970

@@ -18,8 +18,7 @@ import (
 	"github.com/quorumlock/redlock/internal/token"
 )
 
-// options are the settings of a Locker or of one call. They never change after applyOptions, so that calls and holds
-// can share them.
+// options are the settings of a Locker or of one call. Calls and holds share them: none changes after applyOptions.
 type options struct {
 	ttl     time.Duration
 	drift   drift
@@ -56,12 +55,10 @@ type options struct {
 
 // The library's own keys on the nodes, after the prefix. No lock's name may begin with ownNames.
 const (
-	ownNames   = "redlock:"
-	tokensName = ownNames + "tokens"
-	// revokedName is the key of the owners that administrators have taken locks from: see revoked.lua.
-	revokedName = ownNames + "revoked"
-	// The channels have no keys, but the same beginning.
-	ownChannels = ownNames + "wake:"
+	ownNames    = "redlock:"
+	tokensName  = ownNames + "tokens"
+	revokedName = ownNames + "revoked" // of the owners that administrators have taken locks from: see revoked.lua
+	ownChannels = ownNames + "wake:"   // no keys, but with the same beginning
 )
 
 // ownKeys is in those keys of every prefix, so a lock's key must not match: its name might end another one's prefix.
@@ -137,9 +134,8 @@ func WithTTL(ttl time.Duration) LockOption {
 	return lockOption(func(o *options) { o.ttl = ttl })
 }
 
-// WithMaxTTL sets the longest TTL that any client of these nodes may use. The default is 30 s, or the TTL that is given
-// to New if that is longer. All clients must set the same; [NodeStatus] tells of those that do not. It decides two
-// things:
+// WithMaxTTL sets the longest TTL that any client of these nodes may use. The default is 30 s, or the TTL given to New
+// if that is longer. All clients must set the same; [NodeStatus] tells of those that do not. It decides two things:
 //
 //   - The restart guard: for so long, 2 s at least, the vote of a node does not count that may have forgotten earlier
 //     votes. That is so after a restart, whatever the node keeps on disk (but see TrustDisk of [NodeConfig]), after the
@@ -196,10 +192,9 @@ func WithRenewWhile(f func(ctx context.Context) error) LockOption {
 }
 
 // WithMaxHold ends a hold with [ErrMaxHold] at the latest d after the attempt that acquired it began, or after it was
-// acquired if Lock waited for it, however often it is extended. Done and the contexts then tell the work to stop, and
-// until it has stopped, the nodes keep the lock: until Unlock, which returns an error as after any end, or until the
-// function of Do or Once has returned. They do so for the rest of the validity at most, which nothing extends any more.
-// The default, 0, sets no limit.
+// acquired if Lock waited for it, however often it is extended. Done and the contexts then tell the work to stop. Until
+// it has stopped, for the rest of the validity at most, the nodes keep the lock: until Unlock, which returns an error
+// as after any end, or until the function of Do or Once has returned. The default, 0, sets no limit.
 func WithMaxHold(d time.Duration) LockOption {
 	return lockOption(func(o *options) { o.maxHold = d })
 }
@@ -218,8 +213,7 @@ func WithDoneTTL(d time.Duration) OnceOption {
 	return onceOption(func(o *options) { o.doneTTL = min(d, longestDone) })
 }
 
-// longestDone is for ever, and keeps sums of times from overflowing.
-const longestDone = 100 * longestTTL
+const longestDone = 100 * longestTTL // for ever
 
 // WithMaxRuns limits how many runs [Locker.Once] begins within the done TTL until one succeeds. The default is 3; 0
 // sets no limit.
@@ -233,9 +227,8 @@ func WithNodeTimeout(d time.Duration) Option {
 	return newOption(func(o *options) { o.nodeTimeout = d })
 }
 
-// WithPrefix sets a prefix: the key of a lock on the nodes is the prefix and the name. The default is no prefix. It has
-// 256 bytes at most, all printable, none of *?[]\, and no text that is in the library's own keys, such as
-// "redlock:wait:".
+// WithPrefix sets a prefix: a lock's key on the nodes is the prefix and the name. The default is none. It has 256 bytes
+// at most, all printable, none of *?[]\, and nothing that is in the library's own keys, such as "redlock:wait:".
 func WithPrefix(prefix string) Option {
 	return newOption(func(o *options) { o.prefix = prefix })
 }
@@ -266,8 +259,7 @@ func WithNewNodes(nodes []string) Option {
 
 // NodeConfig is how nodes are reached, and what is accepted of them. The zero value is the default.
 type NodeConfig struct {
-	// TLS is the TLS configuration for rediss:// nodes. The default verifies the server with the system's roots and
-	// requires TLS 1.2.
+	// TLS is for rediss:// nodes. The default verifies the server with the system's roots and requires TLS 1.2.
 	//
 	// Its functions are called each time a node is connected, so that certificates can change while the Locker is in use.
 	// If one fails, the node is down for that reason, and connecting is tried again as always. VerifyConnection gets the
@@ -428,29 +420,13 @@ func onlyOnce[O Option](opts []O) error {
 	return nil
 }
 
-// longestTTL keeps sums of times from overflowing.
-const longestTTL = 366 * 24 * time.Hour
+const longestTTL = 366 * 24 * time.Hour // keeps sums of times from overflowing, as does longestDone
 
 // check validates the options.
 func (o *options) check() error {
-	if err := cmp.Or(checkTTL("TTL", o.ttl), checkTTL("longest TTL", o.maxTTL)); err != nil {
+	switch err := o.checkTTLs(); {
+	case err != nil:
 		return err
-	}
-	o.ttl = o.ttl.Truncate(time.Millisecond)
-	switch {
-	case o.ttl > o.maxTTL && !o.onlyLooks:
-		return invalid("TTL %s: longer than the longest TTL %s, so a node could forget the lock and count again before it "+
-			"ends: for New, set WithMaxTTL to %s or more, in all clients", o.ttl, o.maxTTL, o.ttl)
-	case o.drift.factor < 0 || o.drift.factor >= 1 || o.drift.slack < 0:
-		return invalid("drift %g and %s: want a factor from 0 to 1 and no negative slack", o.drift.factor, o.drift.slack)
-	case o.drift.validity(o.ttl, 0) <= 0:
-		return invalid("TTL %s: the drift allowance of %s leaves nothing of it", o.ttl, o.drift.allowance(o.ttl))
-	case o.drift.validity(o.ttl, 0) <= leastValidity(o.ttl, o.maxHold):
-		return invalid("TTL %s: less than the %s that must be left of it after drift",
-			o.ttl, leastValidity(o.ttl, o.maxHold))
-	case o.renew && o.drift.validity(o.ttl, 0) <= o.renewAfter():
-		return invalid("TTL %s: the drift allowance of %s ends each hold before it can be renewed, after %s",
-			o.ttl, o.drift.allowance(o.ttl), o.renewAfter())
 	case o.nodeTimeout <= 0:
 		return invalid("node timeout %s is not positive", o.nodeTimeout)
 	case o.maxWait < 0:
@@ -475,11 +451,34 @@ func (o *options) check() error {
 	return nil
 }
 
+// checkTTLs rounds the TTL, and validates what is left of it when the drift is subtracted.
+func (o *options) checkTTLs() error {
+	if err := cmp.Or(checkTTL("TTL", o.ttl), checkTTL("longest TTL", o.maxTTL)); err != nil {
+		return err
+	}
+	o.ttl = o.ttl.Truncate(time.Millisecond)
+	allowance, validity, least := o.drift.allowance(o.ttl), o.drift.validity(o.ttl, 0), leastValidity(o.ttl, o.maxHold)
+	switch {
+	case o.ttl > o.maxTTL && !o.onlyLooks:
+		return invalid("TTL %s: longer than the longest TTL %s, so a node could forget the lock and count again before it "+
+			"ends: for New, set WithMaxTTL to %s or more, in all clients", o.ttl, o.maxTTL, o.ttl)
+	case o.drift.factor < 0 || o.drift.factor >= 1 || o.drift.slack < 0:
+		return invalid("drift %g and %s: want a factor from 0 to 1 and no negative slack", o.drift.factor, o.drift.slack)
+	case validity <= 0:
+		return invalid("TTL %s: the drift allowance of %s leaves nothing of it", o.ttl, allowance)
+	case validity <= least:
+		return invalid("TTL %s: less than the %s that must be left of it after drift", o.ttl, least)
+	case o.renew && validity <= o.renewAfter():
+		return invalid("TTL %s: the drift allowance of %s ends each hold before it can be renewed, after %s",
+			o.ttl, allowance, o.renewAfter())
+	}
+	return nil
+}
+
 // renewAfter returns the pause between renewals: a third of the TTL, so that two may fail before the hold is in danger.
 func (o *options) renewAfter() time.Duration { return o.ttl / 3 }
 
-// maxValue is the longest value in bytes: each renewal carries it.
-const maxValue = 1024
+const maxValue = 1024 // bytes: each renewal carries them
 
 func checkValue(value string) error {
 	if len(value) > maxValue {
@@ -488,8 +487,7 @@ func checkValue(value string) error {
 	return nil
 }
 
-// maxPrefix is the longest prefix in bytes: it is in every key, and in the channel in each place of a queue.
-const maxPrefix = 256
+const maxPrefix = 256 // bytes: they are in every key, and in the channel in each place of a queue
 
 func checkPrefix(prefix string) error {
 	notPrintable := func(r rune) bool { return !unicode.IsPrint(r) }

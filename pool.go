@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -65,8 +66,7 @@ func (s *states) change() {
 	}
 }
 
-// newNodes makes the nodes of the lists, which are URLs, and refuses duplicates within a list. A node that is in both
-// lists is made once.
+// newNodes makes the nodes of the lists of URLs, once if a node is in both, and refuses duplicates within a list.
 func newNodes(urls [][]string, o *options) (*peers, *quorum.Electorate, error) {
 	p := &peers{claims: make(map[string]*node)}
 	in := [...]string{"", " of the new list"} // for errors
@@ -217,11 +217,7 @@ func (n *node) unclaim() {
 	p := n.peers
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for id, owner := range p.claims {
-		if owner == n {
-			delete(p.claims, id)
-		}
-	}
+	maps.DeleteFunc(p.claims, func(_ string, owner *node) bool { return owner == n })
 }
 
 // duplicateNodes returns an error if two names lead to one address, or so many nodes say that they are the same server
@@ -259,9 +255,8 @@ var trim = lua.Load("trim")
 // trimEvery is how often a client that proposes tokens has the nodes trim theirs. The script relies on it.
 const trimEvery = time.Second
 
-// trim has the nodes trim their tokens, unless that was done within the last second. It is called before tokens are
-// proposed: on each connection it goes ahead of them, so the set that gets them lives for the retention, less a second
-// at most.
+// trim has the nodes trim their tokens, unless that was done within the last second. Called before tokens are proposed,
+// it goes ahead of them on each connection, so their set lives for the retention, less a second at most.
 func (p *peers) trim(now instant) {
 	tk := p.nodes[0].tokens
 	at, last := tk.micros(now), p.trimmedAt.Load()
