@@ -56,9 +56,8 @@ const (
 // and to the time since boot, and it corrects the rates of the wall clock and of the monotonic clock alike.
 //
 // Only if the wall clock is set back by as much as a suspension took, at that moment, does now not notice it, until the
-// last reading is older than maxBootAge: for 100 ms of running time. Meanwhile the suspension is missing in the age of
-// a hold that began before it, which may be trusted for so long after its end. A hold that begins meanwhile is safe: it
-// seems to begin earlier than it did.
+// last reading is older than maxBootAge: for 100 ms of running time. Meanwhile a hold from before the suspension may be
+// trusted for so long after its end. One that begins meanwhile is safe: it seems to begin earlier than it did.
 func (c clock) now() instant {
 	s := c.suspension
 	ahead := s.bootAhead.Load()

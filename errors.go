@@ -54,9 +54,8 @@ var (
 
 // Why a node's vote failed, beside its own errors and the network's. Test the Err of a [NodeError] with [errors.Is].
 var (
-	// ErrNodeTimeout says that the node did not answer within the node timeout, or has not answered an earlier request for
-	// that long, so that its connection was replaced; or that connecting took too long. It is not a
-	// context.DeadlineExceeded: that is the caller's own deadline.
+	// ErrNodeTimeout says that the node did not answer this or an earlier request within the node timeout, or that
+	// connecting took too long. It is not a context.DeadlineExceeded: that is the caller's own deadline.
 	ErrNodeTimeout = redisconn.ErrTimeout
 	// ErrNodeDown says that there is no connection to the node. If the node accepts connections but does not answer, the
 	// error satisfies errors.Is for ErrNodeTimeout as well.
@@ -174,8 +173,7 @@ func (e *opError) Unwrap() []error {
 	return []error{e.reason}
 }
 
-// endOf adds to err, the error of ctx, the cause with which ctx was cancelled, if there is one. If the longest wait
-// allowed was over, it returns ErrMaxWait instead.
+// endOf adds to err, ctx's error, the cause with which ctx was cancelled, if any; after the longest wait: ErrMaxWait.
 func endOf(ctx context.Context, err error) error {
 	cause := context.Cause(ctx)
 	switch {
@@ -379,8 +377,7 @@ func listsInWords(lists [][]string) string {
 // errDuplicate marks a node that claim refused.
 var errDuplicate = errors.New("the same server as")
 
-// troubleOf says what keeps a node from voting: its kind, a word of the table in internal/diagnosis; in words; and the
-// code if the node has replied with an error. The kind of nil is "".
+// troubleOf says what keeps a node from voting: its kind in internal/diagnosis, "" of nil; in words; its reply's code.
 func troubleOf(err error) (kind, text, code string) {
 	var abstains *abstainError
 	var refusal *ReplyError

@@ -14,8 +14,7 @@ import (
 	"github.com/quorumlock/redlock/internal/quorum"
 )
 
-// Event is something that has happened to a lock or to a node: see [WithObserver]. Kind and Time are always set; each
-// kind says which other fields are.
+// Event is what has happened to a lock or a node: see [WithObserver]. Kind, Time and what the kind says are set.
 type Event struct {
 	Kind    string    // one of the constants below
 	Time    time.Time // when it happened, by this process's clock
@@ -54,8 +53,7 @@ const (
 	// EventRenew: a majority has extended the hold until Until, by a renewal or by [Lock.Extend]; or it has not, and Err
 	// and Nodes say why: then the hold continues until Until, as before. Duration is the time that this took.
 	EventRenew = "renew"
-	// EventRepair: an extension has set the key again on the nodes in Nodes, which had forgotten the hold or never had it.
-	// The event may come late, even after the end of the hold.
+	// EventRepair: an extension has set the key again on Nodes, which lacked it. It may come late, even after the hold.
 	EventRepair = "repair"
 	// EventEnd: the hold has ended, after Duration. Err is nil after an Unlock that a majority confirmed; an [ErrLost] if
 	// the hold ended before; else a *QuorumError, an ErrUnlocked after Ticket, ErrClosed or, at the limit and not when
@@ -68,8 +66,7 @@ const (
 // What happens to a node. Node is set.
 const (
 	// EventNode: the node's votes count, for the first time or again; or they do not, and Err says why: an
-	// [ErrNodeAbstains] if it answers. There is none if a server closes a connection and takes a new one at once, as with
-	// an idle timeout.
+	// [ErrNodeAbstains] if it answers. That a server closes an idle connection and takes a new one is no event.
 	EventNode = "node"
 	// EventClock: the node's clock was read, about every ten seconds. Duration is the round trip; Offset is set.
 	EventClock = "clock"
@@ -287,8 +284,7 @@ func (e *events) observe(ctx context.Context, op, name string) *observation {
 	return o
 }
 
-// observation emits the events of a call and of the hold that it acquires. A nil *observation emits nothing: there is
-// no observer, or the hold is a step towards another one.
+// observation emits the events of a call and its hold. A nil one emits nothing: no observer, or a step to another hold.
 type observation struct {
 	events   *events
 	ctx      context.Context

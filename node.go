@@ -229,8 +229,7 @@ func (n *node) abstaining(asked time.Time) error {
 	return nil
 }
 
-// vote returns why the node's votes do not count at present, or nil. That a server closes an idle connection, and takes
-// a new one at once, is no outage.
+// vote returns why the node's votes do not count now, or nil. An idle connection that is renewed at once is no outage.
 func (n *node) vote(now time.Time) error {
 	if _, down := n.conn.State(); down != nil && !n.conn.Returns() {
 		return down
@@ -282,8 +281,7 @@ func (n *node) check(ctx context.Context) error {
 	return n.reprobe(ctx, kind, append(also, n.trimCall(2*probeEvery, ""))...)
 }
 
-// refusal returns what the node refuses of what locks need, or nil: EVALSHA, which asks for lists, or else what the
-// trial found, which is an EVAL.
+// refusal returns what the node refuses of what locks need, or nil: EVALSHA, which asks for lists, or the trial's EVAL.
 func (n *node) refusal() (refusal *ReplyError) {
 	if errors.As(n.peers.agreement.Said(n.index).Refused, &refusal) && refusal.isOf("evalsha") {
 		return refusal
@@ -349,8 +347,7 @@ func (n *node) noteTrial(reply any, failed error) {
 	n.trial.Store(t)
 }
 
-// trimCall is a call of the script trim. The set of tokens lives for longer than the retention by extra. begin is "1"
-// to make the set, so that it can expire, or "".
+// trimCall is a call of trim. The set of tokens outlives the retention by extra. begin "1" makes it, so it can expire.
 func (n *node) trimCall(extra time.Duration, begin string) redisconn.Call {
 	retention := n.opts.retention
 	return redisconn.Call{Script: trim, Heard: n.trimmed, Args: []any{

@@ -84,8 +84,7 @@ func defaults() options {
 // trims reports whether this client has nodes drop tokens. One that only looks may have any settings.
 func (o *options) trims() bool { return o.fencing && !o.onlyLooks }
 
-// connectTimeout bounds each step of connecting: dialling, the TLS handshake, each of the first commands. It is also
-// how long a node may stay silent before its connection is replaced.
+// connectTimeout bounds each step of connecting (dialling, TLS, each first command), and how long a node may be silent.
 func (o *options) connectTimeout() time.Duration { return max(time.Second, 4*o.nodeTimeout) }
 
 // lease is for how long a node that hands a lock over keeps it until the waiter asks or extends: so one that is stopped
@@ -199,8 +198,7 @@ func WithMaxHold(d time.Duration) LockOption {
 	return lockOption(func(o *options) { o.maxHold = d })
 }
 
-// WithoutFencing turns fencing tokens off. A free lock is then acquired with a plain SET NX PX, the command that other
-// Redlock clients send. By default each hold has a token.
+// WithoutFencing turns tokens off. A free lock is then acquired with a plain SET NX PX, as other Redlock clients do.
 func WithoutFencing() LockOption {
 	return lockOption(func(o *options) { o.fencing = false })
 }
@@ -245,11 +243,10 @@ func WithOwnerLabel(text string) Option {
 // call then needs a majority of the old list and a majority of the new one: to acquire, to have its token accepted, to
 // extend and to unlock. A node that is in both lists, under the same URL, has one connection and votes in both.
 //
-// Clients with the old list alone and clients with both lists exclude each other, as do clients with both lists and
-// those with the new list alone; the first and the last do not. So change the configuration of all clients to both
-// lists, wait until none is left that has the old one alone, and only then change it to the new list
-// ([step by step]). Holds that are taken before a step stay valid through it, and each step can be taken back.
-// Together the lists may have 31 nodes. The default is one list.
+// Clients with the old list alone and clients with the new one alone do not exclude each other. So change all clients
+// to both lists, wait until none is left that has the old one alone, and only then change them to the new one: see
+// [step by step]. Holds stay valid through each step, and each can be taken back. Together the lists may have 31 nodes.
+// The default is one list.
 //
 // [step by step]: https://github.com/quorumlock/redlock/blob/main/docs/changing-nodes.md
 func WithNewNodes(nodes []string) Option {
@@ -261,16 +258,14 @@ func WithNewNodes(nodes []string) Option {
 type NodeConfig struct {
 	// TLS is for rediss:// nodes. The default verifies the server with the system's roots and requires TLS 1.2.
 	//
-	// Its functions are called each time a node is connected, so that certificates can change while the Locker is in use.
-	// If one fails, the node is down for that reason, and connecting is tried again as always. VerifyConnection gets the
-	// node's host (or ServerName) as the ServerName of its argument, an IP address, too, which crypto/tls leaves out: so
-	// it can verify the node with authorities that change.
+	// Its functions are called for each connection, so certificates can change while the Locker is in use. If one fails,
+	// the node is down for that reason, and connecting is tried again. VerifyConnection gets the node's host (or
+	// ServerName) as ServerName, an IP address, too, which crypto/tls leaves out: to verify by authorities that change.
 	TLS *tls.Config
 
-	// Dial connects to a node, for example through a tunnel, or after asking a Sentinel, about which docs/operations.md
-	// says what is not promised. TLS and authentication run over the connection that it returns. ctx ends after a second,
-	// or four times the node timeout if that is longer. The default looks the node's name up, which may take longer, and
-	// tries its addresses in turn.
+	// Dial connects to a node, for example through a tunnel, or after asking a Sentinel (docs/operations.md says what is
+	// not promised then). TLS and authentication run over its connection. ctx ends after a second, or four times the node
+	// timeout if that is longer. The default looks the name up, which may take longer, and tries its addresses in turn.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
 	// Credentials is asked for the user and the password each time a node is connected, so that they can change while the
@@ -278,29 +273,25 @@ type NodeConfig struct {
 	// empty user means the nodes' default user, an empty password no authentication. A connection in use stays as it is
 	// until it is lost. URLs must then have neither user nor password; by default they have both.
 	//
-	// Several goroutines may call it at once, one for each node. It should return when ctx is done, which is after 10 s,
-	// or at Close; what it returns later is for the next attempt. If it fails, the node is down for that reason, its error
-	// shows in errors and logs, and connecting is tried again as always: first after some 10 ms, then about once a second
-	// while calls need the node, and less often while none does.
+	// Several goroutines may call it at once, one for each node. It should return when ctx is done, after 10 s or at
+	// Close; what it returns later is for the next attempt. If it fails, the node is down for that reason, as errors and
+	// logs show, and connecting is tried again as always: after some 10 ms, then once a second while calls need the node.
 	Credentials func(ctx context.Context, addr string) (user, password string, err error)
 
 	// AllowEviction accepts nodes that have a memory limit and an eviction policy other than noeviction. Such a node may
 	// delete a lock that is held, and then grant it to another client. The default refuses such nodes.
 	AllowEviction bool
 
-	// AllowNoInfo accepts nodes that refuse INFO, as some managed services do. Their age, role and memory policy are then
-	// not checked, and each Locker counts the vote of such a node only when it has known the node for the longest TTL
-	// ([WithMaxTTL]). The default refuses such nodes.
+	// AllowNoInfo accepts nodes that refuse INFO, as some managed services do. Their age, role and memory policy are not
+	// checked, and a Locker counts their votes when it has known them for the longest TTL. The default refuses them.
 	AllowNoInfo bool
 
-	// TrustDisk trusts what nodes keep on disk. It applies to a node that is set to flush every change before it answers
-	// (appendonly yes, appendfsync always, no-appendfsync-on-rewrite no), and was set so when this Locker last saw it.
-	// After a restart, the votes of such a node count at once for a Locker that knew it before with the same record; for a
-	// Locker that first connects after the restart, the node abstains like any other.
+	// TrustDisk trusts the disk of a node that flushes every change before it answers (appendonly yes, appendfsync always,
+	// no-appendfsync-on-rewrite no), and did when this Locker last saw it: after a restart its votes count at once for a
+	// Locker that knew it before with the same record. For one that did not, it abstains like any other.
 	//
-	// It rests on an assumption that no client can check: appendonly and appendfsync do not change while a node runs, and
-	// no node is ever started from a replica's file, from a backup, or from any file but its own last one. If that is not
-	// true, two clients can hold one lock.
+	// It rests on what no client can check: appendonly and appendfsync do not change while a node runs, and no node is
+	// started from any file but its own last one, not from a replica's or a backup. Else two clients can hold one lock.
 	TrustDisk bool
 
 	// NoRestartGuard counts the vote of a node that has just been started, for development: two clients can hold one lock
@@ -330,10 +321,9 @@ func WithNodeConfig(c NodeConfig) Option {
 // WithLogger sets the logger. The default logs nothing. The levels are: Error for holds that were lost; Warn for
 // renewals and unlocks that failed, for holds that the program dropped without Unlock, for the loss of the majority,
 // and for what is wrong with a node and what to do about it; Info for nodes whose votes count (again), for a majority
-// that is there again, and for holds that [WithMaxHold] has ended; Debug for every attempt, hold and end. Where many
-// holds fail, the first are logged in full, and the others summed up: after a second, and then after pauses that double
-// up to 30 s. At level Debug, each has a line as well. Close logs what is pending. The log contains no secrets: no
-// passwords, and owners only in errors.
+// that is there again, and for holds that [WithMaxHold] has ended; Debug for every attempt, hold and end. Of many holds
+// that fail, the first are logged in full, the others summed up; at Debug, all have lines. Close logs what is pending.
+// The log contains no secrets: no passwords, and owners only in errors.
 func WithLogger(l *slog.Logger) Option {
 	return newOption(func(o *options) {
 		o.logger = l
@@ -341,11 +331,10 @@ func WithLogger(l *slog.Logger) Option {
 	})
 }
 
-// WithObserver calls f for every event: for metrics, traces and tests. A goroutine that does nothing else calls f for
-// one event after the other, in the order in which they happened, so f may take its time and may use the Locker. If f
-// falls behind, 16384 events are queued and further ones dropped; the next event that is queued says in Dropped how
-// many. Close lets f see the queued events, for the node timeout at most. A panic of f is not recovered. The default is
-// no observer, which costs nothing.
+// WithObserver calls f for every event: for metrics, traces and tests. A goroutine of its own calls f for one after the
+// other, in the order in which they happened, so f may take its time and may use the Locker. If f falls behind, 16384
+// events wait, and further ones are dropped; Dropped of the next says how many. Close lets f see those that wait, for
+// the node timeout at most. A panic of f is not recovered. The default is no observer, which costs nothing.
 func WithObserver(f func(Event)) Option {
 	return newOption(func(o *options) { o.observer = f })
 }

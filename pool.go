@@ -237,9 +237,8 @@ func duplicateNodes(nodes []*node, e *quorum.Electorate) (err error) {
 	return err
 }
 
-// mayReread reports whether all clocks may be read anew now, by tokens.micros, because one has strayed: four times in a
-// row, and every 5 s. Else a node whose clock leaps with each reading would have all nodes probed all the time. What is
-// left out, the next check does.
+// mayReread reports whether, as one clock has strayed, all may be read anew now, by tokens.micros: four times in a row,
+// and every 5 s. Else one that leaps each time has all nodes probed all the time. The next check does the rest.
 func (p *peers) mayReread(now int64) bool {
 	const every, inRow = 5_000_000, 4
 	due := p.rereadAt.Load()

@@ -214,11 +214,7 @@ func (e *QuorumError) measure(by *quorum.Electorate, granted quorum.Set) {
 
 // Error says in one line who holds the lock, or how many voted and why others did not, and what ended the wait.
 func (e *QuorumError) Error() string {
-	text := "redlock: " + e.Op
-	if e.Name != "" {
-		text += " " + shown(e.Name)
-	}
-	text += ": " + inner(e.why())
+	text := "redlock: " + strings.TrimSpace(e.Op+" "+shown(e.Name)) + ": " + inner(e.why())
 	words := ": " + e.votesInWords()
 	switch {
 	case errors.Is(e.why(), ErrTaken):
