@@ -25,8 +25,7 @@ func (d drift) validity(ttl, elapsed time.Duration) time.Duration {
 	return ttl - d.allowance(ttl) - elapsed
 }
 
-// leastValidity returns how much of the TTL must be left for a hold to count: a quarter of the TTL or of maxHold,
-// whichever is shorter. Zero means: maxHold is not set.
+// leastValidity returns how much of the TTL must be left for a hold to count: a quarter, of maxHold if set and shorter.
 func leastValidity(ttl, maxHold time.Duration) time.Duration {
 	if maxHold > 0 {
 		return min(ttl, maxHold) / 4

@@ -43,8 +43,7 @@ var (
 	ErrMaxWait = errors.New("redlock: waited for the longest time allowed")
 	// ErrAlreadyRun says that a run of Once has succeeded within the done TTL.
 	ErrAlreadyRun = errors.New("redlock: already run")
-	// ErrRunsExhausted says that the largest allowed number of runs of Once has begun within the done TTL (see
-	// [WithMaxRuns]), and that none has succeeded.
+	// ErrRunsExhausted says that all runs [WithMaxRuns] allows within the done TTL have begun, and none has succeeded.
 	ErrRunsExhausted = errors.New("redlock: runs exhausted")
 	// ErrClosed says that the Locker is closed, or that Shutdown was called.
 	ErrClosed = errors.New("redlock: closed")

@@ -37,8 +37,7 @@ type Event struct {
 	Err      error         // why it failed or ended
 }
 
-// What happens to a lock. Context, Op and Name are set; Owner and Token once the lock is held. Name is the semaphore's
-// for a permit.
+// What happens to a lock. Context, Op and Name (of a permit: the semaphore's) are set; Owner and Token once it is held.
 const (
 	// EventAttempt: the nodes were asked for the lock. Duration is the time until the outcome was certain. Err and Nodes
 	// say why it was not granted. A wait makes many attempts.
@@ -78,6 +77,7 @@ const (
 	maxEvents  = 16384
 	lossEvents = 16384
 	nodeEvents = 1024
+	keepQueue  = 256 // how many places the memory of an empty queue may have
 )
 
 // events passes events to the observer and to the log. It never blocks the caller, which may be a node's reader or hold
@@ -171,9 +171,6 @@ func (e *events) look(at voter) {
 	e.mu.Unlock()
 	e.wakeUp()
 }
-
-// keepQueue is how many places the memory of an empty queue may have.
-const keepQueue = 256
 
 // next takes the oldest event from the queue.
 func (e *events) next() (ev Event, ok bool) {

@@ -78,8 +78,7 @@ func (n *node) connConfig() redisconn.Config {
 	o := n.opts
 	return redisconn.Config{
 		Timeout: o.nodeTimeout, ConnectTimeout: o.connectTimeout(), Dial: o.node.Dial, DialID: o.dialerID, TLS: o.node.TLS,
-		Now: o.clock.local, Credentials: o.node.Credentials,
-		Scripts: allScripts(), ExtraKey: o.prefix + tokensName,
+		Now: o.clock.local, Credentials: o.node.Credentials, Scripts: allScripts(), ExtraKey: o.prefix + tokensName,
 		Handshake: n.handshake, OnConnect: n.connected, OnDisconnect: n.unclaim, OnChange: n.stateChanged, Explain: explained,
 		Check: n.check, CheckEvery: probeEvery,
 	}

@@ -65,6 +65,13 @@ const (
 var ownKeys = regexp.MustCompile(ownNames + `((tokens|waiting|node|floor|settings|lists|watched|revoked|trial)$|` +
 	`(wait|read|once|permit|clients|value|watch|label|trial|wake):)`)
 
+const (
+	longestTTL  = 366 * 24 * time.Hour // keeps sums of times from overflowing, as does longestDone
+	longestDone = 100 * longestTTL     // for ever
+	maxValue    = 1024                 // bytes: each renewal carries them
+	maxPrefix   = 256                  // bytes: they are in every key, and in the channel in each place of a queue
+)
+
 func defaults() options {
 	return options{
 		ttl:         10 * time.Second,
@@ -210,8 +217,6 @@ func WithoutFencing() LockOption {
 func WithDoneTTL(d time.Duration) OnceOption {
 	return onceOption(func(o *options) { o.doneTTL = min(d, longestDone) })
 }
-
-const longestDone = 100 * longestTTL // for ever
 
 // WithMaxRuns limits how many runs [Locker.Once] begins within the done TTL until one succeeds. The default is 3; 0
 // sets no limit.
@@ -409,8 +414,6 @@ func onlyOnce[O Option](opts []O) error {
 	return nil
 }
 
-const longestTTL = 366 * 24 * time.Hour // keeps sums of times from overflowing, as does longestDone
-
 // check validates the options.
 func (o *options) check() error {
 	switch err := o.checkTTLs(); {
@@ -467,16 +470,12 @@ func (o *options) checkTTLs() error {
 // renewAfter returns the pause between renewals: a third of the TTL, so that two may fail before the hold is in danger.
 func (o *options) renewAfter() time.Duration { return o.ttl / 3 }
 
-const maxValue = 1024 // bytes: each renewal carries them
-
 func checkValue(value string) error {
 	if len(value) > maxValue {
 		return invalid("the value has %d bytes: at most %d", len(value), maxValue)
 	}
 	return nil
 }
-
-const maxPrefix = 256 // bytes: they are in every key, and in the channel in each place of a queue
 
 func checkPrefix(prefix string) error {
 	notPrintable := func(r rune) bool { return !unicode.IsPrint(r) }

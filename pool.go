@@ -116,35 +116,28 @@ func newNodes(urls [][]string, o *options) (*peers, *quorum.Electorate, error) {
 func (p *peers) open(tk *tokens, ev *events, by *quorum.Electorate) {
 	var voters []voter
 	var conns []*redisconn.Conn
-	rules := p.nodes[0].opts.rules()
+	o := p.nodes[0].opts
+	rules := o.rules()
 	for _, n := range p.nodes {
 		n.tokens, n.events, n.rules = tk, ev, rules
-		n.guard = guard.New(rules, n.opts.clock.local, n.claim)
+		n.guard = guard.New(rules, o.clock.local, n.claim)
 		voters, conns = append(voters, n), append(conns, n.conn)
 	}
 	p.electorate = by
-	p.agreement = agreement.New(p.agreementConfig(p.nodes[0].opts, conns))
+	config := agreement.Config{
+		Prefix: o.prefix + ownNames, Label: o.label, Guard: o.guard, TTL: o.ttl, OnlyLooks: o.onlyLooks,
+		Timeout: o.nodeTimeout, Now: o.clock.local, Conns: conns, Electorate: by, Holds: p.holds, Explain: explained,
+		Heard: func(node int, command string, err error) { p.nodes[node].heard(command, err) },
+		Told:  func(node int) { p.nodes[node].report() },
+	}
+	if o.fencing {
+		config.Retention = o.retention
+	}
+	p.agreement = agreement.New(config)
 	ev.watch(voters, by)
 	for _, n := range p.nodes {
 		n.conn.Start() // until closeNodes
 	}
-}
-
-func (p *peers) agreementConfig(o *options, conns []*redisconn.Conn) agreement.Config {
-	c := agreement.Config{
-		Prefix: o.prefix + ownNames, Label: o.label, Guard: o.guard, TTL: o.ttl, OnlyLooks: o.onlyLooks,
-		Timeout: o.nodeTimeout, Now: o.clock.local, Conns: conns, Electorate: p.electorate,
-		Holds: p.holds, Explain: explained,
-		Heard: func(node int, command string, err error) { p.nodes[node].heard(command, err) },
-		Told: func(node int) {
-			p.states.change()
-			p.nodes[node].report()
-		},
-	}
-	if o.fencing {
-		c.Retention = o.retention
-	}
-	return c
 }
 
 // allScripts returns what each new connection loads.

@@ -269,8 +269,7 @@ func (e *QuorumError) Unwrap() []error {
 // why returns the reason. An error that a program's test has made has none.
 func (e *QuorumError) why() error { return cmp.Or(e.reason, ErrNoQuorum) }
 
-// waitEnded returns the error of a wait that was ended: that of the last attempt if it is a *QuorumError, with the
-// reason why there is no further attempt.
+// waitEnded returns the error of a wait: the last attempt's *QuorumError with what ended the wait, or the latter alone.
 func waitEnded(last, ended error) error {
 	var q *QuorumError
 	if !errors.As(last, &q) {
@@ -292,12 +291,11 @@ func ofName(nodes []NodeError, name string) []NodeError {
 	return nodes
 }
 
-// lastFound returns the error of a call whose last attempt has failed: that of the attempt before if the last one came
-// to no verdict, with what ended the wait.
+// lastFound returns the error of a call whose last attempt has failed: if that came to no verdict, the one before.
 func lastFound(before, failure error) error {
-	var q *QuorumError
-	if isLate(failure) && errors.As(failure, &q) && errors.As(before, new(*QuorumError)) && !isLate(before) {
-		return waitEnded(before, q.ctx)
+	var last, earlier *QuorumError
+	if errors.As(failure, &last) && last.late && errors.As(before, &earlier) && !earlier.late {
+		return waitEnded(earlier, last.ctx)
 	}
 	return failure
 }

@@ -267,21 +267,21 @@ func (n *node) noteIdleTimeout(reply any, failed error) {
 }
 
 // Ready returns nil as soon as the votes of a majority of the nodes count, so that a free lock can be acquired: at
-// once, or when enough nodes are connected, no longer abstain, and do what locks need, as far as [Inspector.Status] has
-// tried that. They then count for a client that starts now as well, up to a second later than for a Locker that has
-// seen the nodes start; but not always where nodes refuse INFO, or have kept their data through a restart (TrustDisk of
-// [NodeConfig]). It sends nothing: it goes by what the Locker notices of the nodes with each request, and by itself
-// every 5 to 15 s. If ctx is done, it answers by the present state.
+// once, or when enough nodes are connected, no longer abstain, and do what locks need, as far as [Inspector.Status]
+// has tried that. They then count for a client that starts now as well, which is up to a second later than for a Locker
+// that has seen the nodes start; but Ready answers for this Locker alone where nodes refuse INFO, or have kept their
+// data through a restart (TrustDisk of [NodeConfig]). It sends nothing: it goes by what the Locker knows of the nodes,
+// which it notices with each request, and by itself every 5 to 15 s. If ctx is done, it answers by the present state.
 //
 // Otherwise the error is a [*QuorumError] that satisfies errors.Is for [ErrNoQuorum] and says for each node whether its
 // vote counts, and if not, why: its Outcome is "votes", "abstained" with an [ErrNodeAbstains], or "failed". Ready
 // returns it when ctx is done; then it satisfies errors.Is for ctx.Err() as well. Ready does not wait for ctx if there
 // can be no majority before somebody changes something: if too many nodes refuse the password or the user (NOAUTH,
-// WRONGPASS, NOPERM …), are refused themselves ([ErrNodeRefused]), have a certificate that is not accepted or do not
-// accept this client's, or are no Redis servers; not where a function of [NodeConfig] decides, Credentials or one of
-// TLS, which is asked anew. While this Locker is refused because of other clients' lists of nodes, Ready waits, too,
-// and its error is a [*ListConflictError]. The error satisfies errors.Is for [ErrClosed] after [Inspector.Close], and
-// from [Locker.Shutdown] on.
+// WRONGPASS, NOPERM …; not with Credentials of [NodeConfig], which is asked anew), are refused themselves
+// ([ErrNodeRefused]), have a certificate that is not accepted or do not accept this client's (not where a function of
+// TLS in [NodeConfig] decides, which is asked anew), or are no Redis servers. While this Locker is refused because of
+// other clients' lists of nodes, Ready waits, too, and its error is a [*ListConflictError]. The error satisfies
+// errors.Is for [ErrClosed] after [Inspector.Close], and from [Locker.Shutdown] on.
 func (l *core) Ready(ctx context.Context) error {
 	for {
 		if l.calls.refused() || l.isShut(ctx) != nil {
