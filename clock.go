@@ -18,16 +18,14 @@ type instant struct {
 	boot  time.Duration // time since boot, suspension included; 0: unknown
 }
 
-// clock reads the time for all decisions. No other code of the package may call time.Now, so a test can give a Locker
-// other clocks.
+// clock reads the time for all decisions: no other code of the package may call time.Now, so tests can replace it.
 type clock struct {
 	local      func() time.Time
 	boot       func() time.Duration
 	suspension *suspension
 }
 
-// suspension tracks how long the machine was suspended: the time since boot includes that, the monotonic clock does
-// not.
+// suspension tracks how long the machine was suspended: in the time since boot that counts, not in the monotonic clock.
 type suspension struct {
 	epoch     time.Time
 	wall      func(time.Time) int64 // a reading of local by the wall clock, in ns since 1970
@@ -58,9 +56,8 @@ const (
 // and to the time since boot, and it corrects the rates of the wall clock and of the monotonic clock alike.
 //
 // Only if the wall clock is set back by as much as a suspension took, at that moment, does now not notice it, until the
-// last reading is older than maxBootAge: for 100 ms of running time. Meanwhile the suspension is missing in the age of
-// a hold that began before it, which may be trusted for so long after its end. A hold that begins meanwhile is safe: it
-// seems to begin earlier than it did.
+// last reading is older than maxBootAge: for 100 ms of running time. Meanwhile a hold from before the suspension may be
+// trusted for so long after its end. One that begins meanwhile is safe: it seems to begin earlier than it did.
 func (c clock) now() instant {
 	s := c.suspension
 	ahead := s.bootAhead.Load()

@@ -20,14 +20,12 @@ func (d drift) allowance(ttl time.Duration) time.Duration {
 	return time.Duration(float64(ttl)*d.factor) + d.slack + 1
 }
 
-// validity returns for how long a hold may still be trusted if the requests that granted it for ttl were queued elapsed
-// ago. Zero or less: not at all.
+// validity returns for how long to trust a hold granted for ttl by requests queued elapsed ago; ≤ 0: not at all.
 func (d drift) validity(ttl, elapsed time.Duration) time.Duration {
 	return ttl - d.allowance(ttl) - elapsed
 }
 
-// leastValidity returns how much of the TTL must be left for a hold to count: a quarter of the TTL or of maxHold,
-// whichever is shorter. Zero means: maxHold is not set.
+// leastValidity returns how much of the TTL must be left for a hold to count: a quarter, of maxHold if set and shorter.
 func leastValidity(ttl, maxHold time.Duration) time.Duration {
 	if maxHold > 0 {
 		return min(ttl, maxHold) / 4

@@ -29,8 +29,7 @@ var (
 	ErrTaken = errors.New("redlock: taken")
 	// ErrNoQuorum says that too few nodes answered in time with a vote that counts.
 	ErrNoQuorum = errors.New("redlock: no quorum")
-	// ErrLost says that a hold ended before it was unlocked: its validity ran out, or a majority of the nodes no longer
-	// had it.
+	// ErrLost says that a hold ended before it was unlocked: its validity ran out, or a majority no longer had it.
 	ErrLost = errors.New("redlock: lost")
 	// ErrNotAcquired says that a call returned without the lock. The function of Do, RDo or Once was not called, while
 	// without ErrNotAcquired it was. The error says why as well: ErrTaken, ErrNoQuorum, ErrAlreadyRun.
@@ -44,8 +43,7 @@ var (
 	ErrMaxWait = errors.New("redlock: waited for the longest time allowed")
 	// ErrAlreadyRun says that a run of Once has succeeded within the done TTL.
 	ErrAlreadyRun = errors.New("redlock: already run")
-	// ErrRunsExhausted says that the largest allowed number of runs of Once has begun within the done TTL (see
-	// [WithMaxRuns]), and that none has succeeded.
+	// ErrRunsExhausted says that all runs [WithMaxRuns] allows within the done TTL have begun, and none has succeeded.
 	ErrRunsExhausted = errors.New("redlock: runs exhausted")
 	// ErrClosed says that the Locker is closed, or that Shutdown was called.
 	ErrClosed = errors.New("redlock: closed")
@@ -53,12 +51,10 @@ var (
 	ErrInvalid = errors.New("redlock: invalid")
 )
 
-// Why a node's vote failed, beside the errors of the node itself and of the network. Test the Err of a [NodeError] with
-// [errors.Is].
+// Why a node's vote failed, beside its own errors and the network's. Test the Err of a [NodeError] with [errors.Is].
 var (
-	// ErrNodeTimeout says that the node did not answer within the node timeout, or has not answered an earlier request for
-	// that long, so that its connection was replaced; or that connecting took too long. It is not a
-	// context.DeadlineExceeded: that is the caller's own deadline.
+	// ErrNodeTimeout says that the node did not answer this or an earlier request within the node timeout, or that
+	// connecting took too long. It is not a context.DeadlineExceeded: that is the caller's own deadline.
 	ErrNodeTimeout = redisconn.ErrTimeout
 	// ErrNodeDown says that there is no connection to the node. If the node accepts connections but does not answer, the
 	// error satisfies errors.Is for ErrNodeTimeout as well.
@@ -82,39 +78,28 @@ type handedOverError struct{}
 func (handedOverError) Error() string { return "redlock: handed over" }
 func (handedOverError) Unwrap() error { return ErrUnlocked }
 
-// notAcquiredError is the error of a call that acquires nothing.
+// notAcquiredError is the error of a call that acquires nothing. It shows what it wraps.
 type notAcquiredError struct{ error }
 
-// Is reports whether target is ErrNotAcquired.
-func (notAcquiredError) Is(target error) bool { return target == ErrNotAcquired }
+func (notAcquiredError) Is(target error) bool   { return target == ErrNotAcquired }
+func (e notAcquiredError) Unwrap() error        { return e.error }
+func (e notAcquiredError) LogValue() slog.Value { return slog.AnyValue(e.error).Resolve() }
 
-// Unwrap returns what the error says.
-func (e notAcquiredError) Unwrap() error { return e.error }
-
-// Format formats what the error says.
 func (e notAcquiredError) Format(f fmt.State, verb rune) {
 	fmt.Fprintf(f, fmt.FormatString(f, verb), e.error)
 }
 
-// LogValue logs what the error says.
-func (e notAcquiredError) LogValue() slog.Value { return slog.AnyValue(e.error).Resolve() }
-
-// fnError is the error of a function that was called with a hold: it is no ErrNotAcquired, even if a call in it was.
+// fnError is the error of a function that was called with a hold: it is no ErrNotAcquired, even if a call in it was. It
+// shows what the function returned.
 type fnError struct{ error }
 
-// Is reports whether what the function returned is target.
 func (e *fnError) Is(target error) bool {
 	return target != ErrNotAcquired && errors.Is(e.error, target)
 }
 
-// As finds an error in what the function returned.
-func (e *fnError) As(target any) bool { return errors.As(e.error, target) }
-
-// Format formats what the function returned.
+func (e *fnError) As(target any) bool            { return errors.As(e.error, target) }
 func (e *fnError) Format(f fmt.State, verb rune) { fmt.Fprintf(f, fmt.FormatString(f, verb), e.error) }
-
-// LogValue logs what the function returned.
-func (e *fnError) LogValue() slog.Value { return slog.AnyValue(e.error).Resolve() }
+func (e *fnError) LogValue() slog.Value          { return slog.AnyValue(e.error).Resolve() }
 
 // calledWith returns the error of a function that was called.
 func calledWith(err error) error {
@@ -129,8 +114,7 @@ func invalid(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrInvalid, fmt.Sprintf(format, args...))
 }
 
-// opError is the error of an operation that failed without a vote. Its reason is one of the errors above, or a
-// context's.
+// opError is the error of an operation that failed without a vote. Its reason is an error above, or a context's.
 type opError struct {
 	op     string // with the name, if there is one
 	reason error
@@ -144,9 +128,7 @@ func failed(op, name string, reason error) *opError {
 }
 
 // inner returns the text of an error for use inside another one: the package's name stands only at the front.
-func inner(err error) string {
-	return inline(strings.TrimPrefix(err.Error(), "redlock: "))
-}
+func inner(err error) string { return inline(strings.TrimPrefix(err.Error(), "redlock: ")) }
 
 // inline makes a text fit for the inside of another one: on one line, and printable, whoever has written it.
 func inline(text string) string { return printable.Text(inlined.Replace(text)) }
@@ -190,8 +172,7 @@ func (e *opError) Unwrap() []error {
 	return []error{e.reason}
 }
 
-// endOf adds to err, the error of ctx, the cause with which ctx was cancelled, if there is one. If the longest wait
-// allowed was over, it returns ErrMaxWait instead.
+// endOf adds to err, ctx's error, the cause with which ctx was cancelled, if any; after the longest wait: ErrMaxWait.
 func endOf(ctx context.Context, err error) error {
 	cause := context.Cause(ctx)
 	switch {
@@ -216,8 +197,7 @@ type ReplyError struct {
 	// …, or ERR. MAXCLIENTS means "max number of clients reached", for which nodes have no code.
 	Code    string
 	Command string // NOPERM: the command that the user may not run, if known
-	// Reply is the reply, printable and of 1 KiB at most, without the arguments and the place in a script that servers
-	// quote.
+	// Reply is printable and of 1 KiB at most, without the arguments and the place in a script that servers quote.
 	Reply string
 }
 
@@ -291,8 +271,7 @@ var spared = []string{
 	"zremrangebyscore", "zrevrange", "zscore",
 }
 
-// explained turns a node's error reply into a *ReplyError; it returns other errors as they are. command is the refused
-// command, or "" if that is not known.
+// explained turns a node's error reply into a *ReplyError; others stay as they are. command is what was refused, or "".
 func explained(err error, command string) error {
 	switch {
 	case err == nil, errors.Is(err, ErrNodeTimeout), errors.Is(err, ErrNodeDown), errors.Is(err, errNodeBusy):
@@ -312,8 +291,7 @@ func explained(err error, command string) error {
 	return e.marked()
 }
 
-// withoutQuotes takes away what a server quotes of a request: arguments, which may be the source of a script, and where
-// in a script it was.
+// withoutQuotes takes away what a server quotes: arguments, such as the source of a script, and places in scripts.
 func withoutQuotes(reply string) string {
 	said := ""
 	if why, denied := strings.CutPrefix(reply, scriptDenied); denied {
@@ -347,11 +325,7 @@ func (e *abstainError) Unwrap() error { return ErrNodeAbstains }
 
 // abstains returns the public error for an abstention.
 func abstains(a *guard.Abstention, now time.Time) *abstainError {
-	e := &abstainError{reason: a.Reason(now), until: a.Until}
-	if !a.Until.IsZero() {
-		e.remaining = max(0, a.Until.Sub(now))
-	}
-	return e
+	return &abstainError{reason: a.Reason(now), until: a.Until, remaining: max(0, a.Until.Sub(now))}
 }
 
 // stateOf returns the state of a node, in a word, if its votes do not count for that reason; nil: they count.
@@ -402,52 +376,57 @@ func listsInWords(lists [][]string) string {
 // errDuplicate marks a node that claim refused.
 var errDuplicate = errors.New("the same server as")
 
-// troubleOf says what keeps a node from voting: its kind, a word of the table in internal/diagnosis; in words; and the
-// code if the node has replied with an error. The kind of nil is "".
+// troubleOf says what keeps a node from voting: its kind in internal/diagnosis, "" of nil; in words; its reply's code.
 func troubleOf(err error) (kind, text, code string) {
-	if err == nil {
-		return "", "", ""
-	}
 	var abstains *abstainError
 	var refusal *ReplyError
-	var mismatch endpoint.MismatchError
-	text = unwrapDown(err)
 	switch {
+	case err == nil:
+		return "", "", ""
 	case errors.As(err, &abstains) && abstains.until.IsZero():
 		return "clock", abstains.reason, ""
 	case errors.As(err, &abstains):
 		return "abstains", abstains.Error(), ""
 	case errors.As(err, new(endpoint.CredentialsError)): // before what the user's function may have returned
-		return "credentials", text, ""
+		return "credentials", unwrapDown(err), ""
 	case errors.As(err, &refusal) && (resp.About(refusal.Code).Is(resp.Login) || refusal.hasNoPassword()):
 		return "login", refusal.Error(), refusal.Code
 	case errors.As(err, &refusal):
 		return "reply", refusal.Error(), refusal.Code
+	default:
+		return linkTrouble(err), unwrapDown(err), ""
+	}
+}
+
+// linkTrouble is the kind of trouble with a node that neither abstains nor has replied with an error.
+func linkTrouble(err error) string {
+	var mismatch endpoint.MismatchError
+	switch {
 	case errors.Is(err, errDuplicate):
-		return "twice", text, ""
+		return "twice"
 	case errors.Is(err, ErrNodeRefused):
-		return "refused", text, ""
+		return "refused"
 	case errors.As(err, &mismatch): // before the time-outs, which some are
-		return cmp.Or(mismatches[mismatch.Kind], "down"), text, ""
+		return cmp.Or(mismatches[mismatch.Kind], "down")
 	case errors.As(err, new(resp.UnexpectedError)):
-		return "odd", text, ""
+		return "odd"
 	case errors.Is(err, redisconn.ErrLate):
-		return "late", text, ""
+		return "late"
 	case errors.As(err, new(redisconn.SilentError)), errors.Is(err, ErrNodeTimeout) && !errors.Is(err, ErrNodeDown):
-		return "silent", text, ""
+		return "silent"
 	case errors.Is(err, ErrNodeTimeout):
-		return "no connection", text, "" // in time
+		return "no connection" // in time
 	case errors.Is(err, errNodeBusy):
-		return "busy", text, ""
+		return "busy"
 	case lookedUp(err) != "":
-		return "name", text, ""
+		return "name"
 	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE), errors.Is(err, syscall.EADDRNOTAVAIL),
 		errors.Is(err, syscall.ENOBUFS):
-		return "local", text, ""
+		return "local"
 	case errors.Is(err, ErrNodeDown):
-		return "down", text, ""
+		return "down"
 	default:
-		return "other", text, ""
+		return "other"
 	}
 }
 
@@ -458,9 +437,7 @@ var mismatches = map[endpoint.MismatchKind]string{
 }
 
 // unwrapDown returns the text of err without the words that the node is down.
-func unwrapDown(err error) string {
-	return strings.TrimPrefix(err.Error(), ErrNodeDown.Error()+": ")
-}
+func unwrapDown(err error) string { return strings.TrimPrefix(err.Error(), ErrNodeDown.Error()+": ") }
 
 // lookedUp says in a few words why the name of a host has no address.
 func lookedUp(err error) string {

@@ -14,8 +14,7 @@ import (
 	"github.com/quorumlock/redlock/internal/quorum"
 )
 
-// Event is something that has happened to a lock or to a node: see [WithObserver]. Kind and Time are always set; each
-// kind says which other fields are.
+// Event is what has happened to a lock or a node: see [WithObserver]. Kind, Time and what the kind says are set.
 type Event struct {
 	Kind    string    // one of the constants below
 	Time    time.Time // when it happened, by this process's clock
@@ -38,8 +37,7 @@ type Event struct {
 	Err      error         // why it failed or ended
 }
 
-// What happens to a lock. Context, Op and Name are set; Owner and Token once the lock is held. Name is the semaphore's
-// for a permit.
+// What happens to a lock. Context, Op and Name (of a permit: the semaphore's) are set; Owner and Token once it is held.
 const (
 	// EventAttempt: the nodes were asked for the lock. Duration is the time until the outcome was certain. Err and Nodes
 	// say why it was not granted. A wait makes many attempts.
@@ -49,14 +47,12 @@ const (
 	// has waited for Duration, 1 ns at least. Err is nil if it has the lock, else what ended the wait. A call waits once,
 	// for all its names or slots. If the observer is slow, it gets both events or neither.
 	EventWait = "wait"
-	// EventAcquire: a call returns with the lock, until Until; or without it, and Err and Nodes say why. Duration is the
-	// time since it began.
+	// EventAcquire: a call returns, Duration after it began: with the lock, until Until; or without, as Err and Nodes say.
 	EventAcquire = "acquire"
 	// EventRenew: a majority has extended the hold until Until, by a renewal or by [Lock.Extend]; or it has not, and Err
 	// and Nodes say why: then the hold continues until Until, as before. Duration is the time that this took.
 	EventRenew = "renew"
-	// EventRepair: an extension has set the key again on the nodes in Nodes, which had forgotten the hold or never had it.
-	// The event may come late, even after the end of the hold.
+	// EventRepair: an extension has set the key again on Nodes, which lacked it. It may come late, even after the hold.
 	EventRepair = "repair"
 	// EventEnd: the hold has ended, after Duration. Err is nil after an Unlock that a majority confirmed; an [ErrLost] if
 	// the hold ended before; else a *QuorumError, an ErrUnlocked after Ticket, ErrClosed or, at the limit and not when
@@ -69,11 +65,9 @@ const (
 // What happens to a node. Node is set.
 const (
 	// EventNode: the node's votes count, for the first time or again; or they do not, and Err says why: an
-	// [ErrNodeAbstains] if it answers. There is none if a server closes a connection and takes a new one at once, as with
-	// an idle timeout.
+	// [ErrNodeAbstains] if it answers. That a server closes an idle connection and takes a new one is no event.
 	EventNode = "node"
-	// EventClock: the node's clock was read, which happens about every ten seconds. Duration is the round trip; Offset is
-	// set.
+	// EventClock: the node's clock was read, about every ten seconds. Duration is the round trip; Offset is set.
 	EventClock = "clock"
 )
 
@@ -83,6 +77,7 @@ const (
 	maxEvents  = 16384
 	lossEvents = 16384
 	nodeEvents = 1024
+	keepQueue  = 256 // how many places the memory of an empty queue may have
 )
 
 // events passes events to the observer and to the log. It never blocks the caller, which may be a node's reader or hold
@@ -150,12 +145,17 @@ func (e *events) emit(ev Event) bool {
 	e.queue = append(e.queue, ev)
 	e.mu.Unlock()
 	if queued == 0 {
-		select {
-		case e.wake <- struct{}{}:
-		default:
-		}
+		e.wakeUp()
 	}
 	return true
+}
+
+// wakeUp has run look at what there is.
+func (e *events) wakeUp() {
+	select {
+	case e.wake <- struct{}{}:
+	default:
+	}
 }
 
 // endsWait reports whether it is the second event of a wait.
@@ -169,22 +169,8 @@ func (e *events) look(at voter) {
 	e.mu.Lock()
 	e.looks = append(e.looks, at)
 	e.mu.Unlock()
-	select {
-	case e.wake <- struct{}{}:
-	default:
-	}
+	e.wakeUp()
 }
-
-// takeLooks returns what look was called with since the last call.
-func (e *events) takeLooks() (all []voter) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	all, e.looks = e.looks, nil
-	return all
-}
-
-// keepQueue is how many places the memory of an empty queue may have.
-const keepQueue = 256
 
 // next takes the oldest event from the queue.
 func (e *events) next() (ev Event, ok bool) {
@@ -219,11 +205,16 @@ func (e *events) run() {
 		select {
 		case <-e.wake:
 		case <-due:
-			e.log.flush(e.clock.local(), false)
+			e.log.flush(e.clock.local())
 		case <-e.stop:
 			e.deliver()
-			e.log.noteDropped(e.takeDropped())
-			e.log.flush(e.clock.local(), true)
+			if e.log != nil {
+				e.mu.Lock()
+				dropped := e.dropped
+				e.mu.Unlock()
+				e.log.noteDropped(dropped)
+				e.log.flushAll(e.clock.local())
+			}
 			return
 		}
 	}
@@ -237,22 +228,18 @@ func (e *events) deliver() {
 			e.observer(ev)
 		}
 	}
-	for _, n := range e.takeLooks() {
+	e.mu.Lock()
+	looks := e.looks
+	e.looks = nil
+	e.mu.Unlock()
+	for _, n := range looks {
 		e.log.look(n)
 	}
 }
 
-// takeDropped returns how many events were dropped since the last one that was queued.
-func (e *events) takeDropped() (n int) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	n, e.dropped = e.dropped, 0
-	return n
-}
-
 // watch tells the log the nodes. It is called before the first of them is connected.
 func (e *events) watch(nodes []voter, by *quorum.Electorate) {
-	if e != nil && e.log != nil {
+	if e.logs() {
 		e.log.nodes, e.log.electorate = nodes, by
 	}
 }
@@ -261,14 +248,14 @@ func (e *events) watch(nodes []voter, by *quorum.Electorate) {
 const eventSettled = "settled"
 
 func (e *events) settled() {
-	if e != nil && e.log != nil {
+	if e.logs() {
 		e.emit(Event{Kind: eventSettled})
 	}
 }
 
 // ending says that the nodes are about to be disconnected, which is no loss of a majority.
 func (e *events) ending() {
-	if e != nil && e.log != nil {
+	if e.logs() {
 		e.log.ending.Store(true)
 	}
 }
@@ -294,8 +281,7 @@ func (e *events) observe(ctx context.Context, op, name string) *observation {
 	return o
 }
 
-// observation emits the events of a call and of the hold that it acquires. A nil *observation emits nothing: there is
-// no observer, or the hold is a step towards another one.
+// observation emits the events of a call and its hold. A nil one emits nothing: no observer, or a step to another hold.
 type observation struct {
 	events   *events
 	ctx      context.Context
@@ -309,8 +295,7 @@ type observation struct {
 // detailed reports whether to emit also what succeeds.
 func (o *observation) detailed() bool { return o != nil && o.events.detail }
 
-// emit completes and emits an event, and reports whether it was queued. Its Duration is the time since the given
-// instant, if that is one.
+// emit completes and emits an event. Its Duration begins at since, if that is set. It reports whether it was queued.
 func (o *observation) emit(ev Event, since instant) bool {
 	ev.Context, ev.Name = o.ctx, o.name
 	if since != (instant{}) {
@@ -370,8 +355,7 @@ func (o *observation) extended(owner uuid.UUID, token int64, asked instant, unti
 	o.emit(Event{Kind: EventRenew, Op: "extend", Owner: owner.String(), Token: token, Until: until, Err: failure}, asked)
 }
 
-// repaired emits the nodes that an extension has repaired, after all have answered or failed. The hold may have ended
-// by then.
+// repaired emits the nodes that an extension has repaired, when all have answered, maybe after the end of the hold.
 func (o *observation) repaired(owner uuid.UUID, token int64, asked instant, nodes []NodeError) {
 	if len(nodes) > 0 {
 		o.emit(Event{Kind: EventRepair, Op: "extend", Owner: owner.String(), Token: token, Nodes: nodes}, asked)
@@ -397,9 +381,4 @@ func (e *events) measured(addr string, trip, offset time.Duration) {
 	if e != nil && e.detail {
 		e.emit(Event{Kind: EventClock, Node: addr, Duration: trip, Offset: offset})
 	}
-}
-
-func isQuorumError(err error) bool {
-	var q *QuorumError
-	return errors.As(err, &q)
 }

@@ -1,10 +1,13 @@
 package redlock
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -18,7 +21,7 @@ import (
 // writes a line for each of the first, and then sums up: a log that buries its reader helps nobody. At level Debug it
 // writes a line for each event all the same. Nodes' problems are logged with their findings: see look.
 //
-// Only the goroutine of events uses it, but for ending. A nil *eventLog logs nothing.
+// Only the goroutine of events uses it, but for ending. A nil *eventLog logs nothing; see and next accept it.
 type eventLog struct {
 	logger     *slog.Logger
 	clock      clock
@@ -58,7 +61,7 @@ func (l *eventLog) see(ev *Event) {
 	if l == nil {
 		return
 	}
-	l.flush(ev.Time, false) // here too, since the queue may never be empty
+	l.flush(ev.Time) // here too, since the queue may never be empty
 	l.noteDropped(ev.Dropped)
 	level, of := slog.LevelDebug, (*digest)(nil)
 	switch ev.Kind {
@@ -79,7 +82,7 @@ func (l *eventLog) see(ev *Event) {
 		switch {
 		case errors.Is(ev.Err, ErrLost):
 			of = &l.lost
-		case isQuorumError(ev.Err):
+		case errors.As(ev.Err, new(*QuorumError)):
 			of = &l.notUnlocked
 		case errors.Is(ev.Err, ErrMaxHold):
 			of = &l.atMaximum
@@ -105,15 +108,14 @@ func (l *eventLog) look(n voter) {
 	if !settled {
 		return
 	}
-	var codes []string
+	codes := ""
 	for _, f := range found {
-		codes = append(codes, fmt.Sprint(f.Code, f.Severity))
+		codes += fmt.Sprintln(f.Code, f.Severity)
 	}
-	joined := strings.Join(codes, " ")
-	if joined == l.findings[n] {
+	if codes == l.findings[n] {
 		return
 	}
-	l.findings[n] = joined
+	l.findings[n] = codes
 	for _, f := range found {
 		if f.Severity > finding.Note {
 			write := l.logger.Warn
@@ -127,18 +129,14 @@ func (l *eventLog) look(n voter) {
 
 // noteDropped says that events were dropped, since holds may have been lost among them.
 func (l *eventLog) noteDropped(events int) {
-	if l != nil && events > 0 {
-		l.logger.LogAttrs(context.Background(), slog.LevelWarn,
-			"the observer is slow: events were dropped, so the log lacks them, too", slog.Int("events", events))
+	if events > 0 {
+		l.logger.Warn("the observer is slow: events were dropped, so the log lacks them, too", "events", events)
 	}
 }
 
 // write writes an event's own line.
 func (l *eventLog) write(ev *Event, level slog.Level) {
-	ctx := ev.Context
-	if ctx == nil {
-		ctx = context.Background()
-	}
+	ctx := cmp.Or(ev.Context, context.Background())
 	if !l.logger.Enabled(ctx, level) {
 		return
 	}
@@ -160,14 +158,9 @@ func (l *eventLog) write(ev *Event, level slog.Level) {
 	l.logger.LogAttrs(ctx, level, ev.inWords(), attrs...)
 }
 
-// inWords says what has happened: without an error, and with one.
-var inWords = map[string][2]string{
-	EventAcquire: {"acquired", "not acquired"}, EventRenew: {"renewed", "not renewed"}, EventRepair: {"repaired", ""},
-	EventEnd: {"released", "released"}, EventWait: {"waiting", "waiting"},
-}
-
+// inWords says what has happened.
 func (ev *Event) inWords() string {
-	words, known := inWords[ev.Kind]
+	words := cmp.Or(kindInWords[ev.Kind], ev.Kind)
 	switch {
 	case ev.Kind == EventNode:
 		return "node " + stateOf(ev.Err)
@@ -177,13 +170,15 @@ func (ev *Event) inWords() string {
 		return "at its maximum"
 	case ev.endsWait():
 		return "waited"
-	case !known:
-		return ev.Kind
-	case ev.Err != nil:
-		return words[1]
+	case ev.Err != nil && (ev.Kind == EventAcquire || ev.Kind == EventRenew):
+		return "not " + words
 	default:
-		return words[0]
+		return words
 	}
+}
+
+var kindInWords = map[string]string{
+	EventAcquire: "acquired", EventRenew: "renewed", EventRepair: "repaired", EventEnd: "released", EventWait: "waiting",
 }
 
 // countVotes says when the majority is lost, and when it is there again. It asks the nodes and does not count events,
@@ -205,18 +200,14 @@ func (l *eventLog) countVotes(now time.Time) {
 		return // again: what was read may be the end of the connections
 	}
 	size, need, granted := l.electorate.Worst(votes)
-	attrs := []slog.Attr{
-		slog.Int("votes", granted), slog.Int("nodes", size), slog.Int("needed", need),
-	}
+	attrs := []any{"votes", granted, "nodes", size, "needed", need}
 	switch there := l.electorate.Suffice(votes); {
 	case there && !l.since.IsZero():
-		l.flush(now, true)
-		attrs = append(attrs, slog.Duration("after", now.Sub(l.since)))
-		l.logger.LogAttrs(context.Background(), slog.LevelInfo, "majority again", attrs...)
+		l.flushAll(now)
+		l.logger.Info("majority again", append(attrs, "after", now.Sub(l.since))...)
 		l.since = time.Time{}
 	case !there && l.since.IsZero(): // that it is there from the start, the nodes' lines say
-		attrs = append(attrs, slog.String("missing", strings.Join(missing, "; ")))
-		l.logger.LogAttrs(context.Background(), slog.LevelWarn, "no majority: nobody can lock", attrs...)
+		l.logger.Warn("no majority: nobody can lock", append(attrs, "missing", strings.Join(missing, "; "))...)
 		l.since = now
 	}
 }
@@ -239,56 +230,35 @@ func (l *eventLog) digests() [4]*digest {
 	return [4]*digest{&l.notRenewed, &l.lost, &l.notUnlocked, &l.atMaximum}
 }
 
-// flush writes the sums that are due. all: also those that are not, and what comes next is logged in full again.
-func (l *eventLog) flush(now time.Time, all bool) {
-	if l == nil {
-		return
-	}
+// flush writes the sums that are due.
+func (l *eventLog) flush(now time.Time) {
 	for _, d := range l.digests() {
-		if d.pace == 0 || !all && now.Before(d.due) {
-			continue
-		}
-		if len(d.holds) > 0 {
+		if d.pace > 0 && !now.Before(d.due) {
 			l.sumUp(d, now)
+			d.turn(now)
 		}
-		d.turn(now, all)
 	}
 }
 
-// sumUp writes one line for all holds of a digest.
+// flushAll writes all sums. What comes next is logged in full again.
+func (l *eventLog) flushAll(now time.Time) {
+	for _, d := range l.digests() {
+		l.sumUp(d, now)
+		d.end()
+	}
+}
+
+// sumUp writes one line for all holds of a digest, if there are any.
 func (l *eventLog) sumUp(d *digest, now time.Time) {
 	ctx := context.Background()
-	if !l.logger.Enabled(ctx, d.level) {
+	if len(d.holds) == 0 || !l.logger.Enabled(ctx, d.level) {
 		return
 	}
-	more, holds := "", "holds"
-	if d.inFull > 1 {
-		more = "more " // than those that were logged in full
-	}
-	if len(d.holds) == 1 {
-		holds = "hold"
-	}
-	holds = fmt.Sprintf("%d %s%s", len(d.holds), more, holds)
-	down := 0
-	for _, n := range l.nodes {
-		if stateOf(n.vote(now)) == "down" {
-			down++
-		}
-	}
-	nodes := ""
-	if down > 0 && !l.ending.Load() {
-		nodes = fmt.Sprintf(", %d of %d nodes down", down, len(l.nodes))
-	}
 	text := ""
-	switch d {
+	switch holds, nodes := d.inWords(), l.downInWords(now); d {
 	case &l.notRenewed:
 		text = "not renewed: " + holds + nodes
-		first := time.Time{}
-		for _, until := range d.holds {
-			if first.IsZero() || until.Before(first) {
-				first = until
-			}
-		}
+		first := slices.MinFunc(slices.Collect(maps.Values(d.holds)), time.Time.Compare)
 		if left := first.Sub(now); left > 0 {
 			text += ", first ends in " + brief(left)
 		}
@@ -299,19 +269,41 @@ func (l *eventLog) sumUp(d *digest, now time.Time) {
 	case &l.notUnlocked:
 		text = "not unlocked: " + holds + nodes + ": nodes may keep them for the rest of the TTL"
 	}
-	l.logger.LogAttrs(ctx, d.level, text, slog.Int("holds", len(d.holds)), slog.Any("names", d.names))
+	l.logger.Log(ctx, d.level, text, "holds", len(d.holds), "names", d.names)
 }
 
-// The pace of sums: the first comes after firstPace, and each pause is twice the one before, up to lastPace. A line has
-// sumNames names at most.
-const (
-	firstPace = time.Second
-	lastPace  = 30 * time.Second
-	sumNames  = 5
-)
+// inWords says how many holds there are.
+func (d *digest) inWords() string {
+	more, holds := "", "holds"
+	if d.inFull > 1 {
+		more = "more " // than those that were logged in full
+	}
+	if len(d.holds) == 1 {
+		holds = "hold"
+	}
+	return fmt.Sprintf("%d %s%s", len(d.holds), more, holds)
+}
 
-// maxReason bounds what is said of each node that is missing for a majority, in bytes.
-const maxReason = 100
+// downInWords says how many nodes are down; "": none is.
+func (l *eventLog) downInWords(now time.Time) string {
+	down := 0
+	for _, n := range l.nodes {
+		if stateOf(n.vote(now)) == "down" {
+			down++
+		}
+	}
+	if down == 0 || l.ending.Load() {
+		return ""
+	}
+	return fmt.Sprintf(", %d of %d nodes down", down, len(l.nodes))
+}
+
+const (
+	firstPace = time.Second      // until the first sum; each further pause is twice the one before
+	lastPace  = 30 * time.Second // the longest
+	sumNames  = 5                // how many names are in the line of a sum, at most
+	maxReason = 100              // bytes of what is said of each node that is missing for a majority
+)
 
 // digest sums up failures of one kind. The first are logged in full, and at once.
 type digest struct {
@@ -347,11 +339,11 @@ func (d *digest) admit(ev *Event) bool {
 	return false
 }
 
-// turn begins the time until the next sum. over: there is none, and the next failure is logged in full.
-func (d *digest) turn(now time.Time, over bool) {
+// turn begins the time until the next sum.
+func (d *digest) turn(now time.Time) {
 	switch empty := len(d.holds) == 0; {
-	case over, empty && now.Sub(d.last) >= d.calm:
-		d.pace, d.full = 0, 0
+	case empty && now.Sub(d.last) >= d.calm:
+		d.end()
 	case empty:
 		d.due = d.last.Add(d.calm)
 	default:
@@ -360,3 +352,6 @@ func (d *digest) turn(now time.Time, over bool) {
 	}
 	d.holds, d.names = nil, nil
 }
+
+// end ends the sums: the next failure is logged in full.
+func (d *digest) end() { d.pace, d.full, d.holds, d.names = 0, 0, nil, nil }

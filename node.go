@@ -32,7 +32,7 @@ type node struct {
 	events *events
 	peers  *peers
 
-	// What the node said when Nodes was called last.
+	// What the node said when Status was called last.
 	trial       atomic.Pointer[tried]    // nil: it was not called
 	idleTimeout atomic.Int64             // after how many seconds it closes an idle connection; 0: never, or unknown
 	odd         atomic.Pointer[oddReply] // the last one over this connection, until that command has its usual reply
@@ -40,10 +40,8 @@ type node struct {
 	attempted    atomic.Bool   // the first attempt to connect has ended
 	firstAttempt chan struct{} // closed after the outcome of the first attempt was announced
 
-	mu        sync.Mutex    // guards the fields below
-	roundTrip time.Duration // of the last reading of the node's clock
-
-	reporting atomic.Bool // report was called, and the findings have not been looked at since
+	roundTrip atomic.Int64 // of the last reading of the node's clock, in ns
+	reporting atomic.Bool  // report was called, and the findings have not been looked at since
 
 	announcing sync.Mutex // guards announced
 	announced  string     // the state in the last event
@@ -51,9 +49,6 @@ type node struct {
 
 // addr returns the node's address without user and password.
 func (n *node) addr() string { return n.conn.Addr() }
-
-// membership says in which list the node is.
-func (n *node) membership() string { return membershipOf(n.peers.electorate, n.index) }
 
 // oddReply says that a reply was not of the kind that its command has.
 type oddReply struct {
@@ -83,8 +78,7 @@ func (n *node) connConfig() redisconn.Config {
 	o := n.opts
 	return redisconn.Config{
 		Timeout: o.nodeTimeout, ConnectTimeout: o.connectTimeout(), Dial: o.node.Dial, DialID: o.dialerID, TLS: o.node.TLS,
-		Now: o.clock.local, Credentials: o.node.Credentials,
-		Scripts: allScripts(), ExtraKey: o.prefix + tokensName,
+		Now: o.clock.local, Credentials: o.node.Credentials, Scripts: allScripts(), ExtraKey: o.prefix + tokensName,
 		Handshake: n.handshake, OnConnect: n.connected, OnDisconnect: n.unclaim, OnChange: n.stateChanged, Explain: explained,
 		Check: n.check, CheckEvery: probeEvery,
 	}
@@ -213,8 +207,7 @@ func (n *node) reprobe(ctx context.Context, kind guard.ProbeKind, also ...redisc
 	return err
 }
 
-// abstention returns why the node abstains from a request that was sent then, or nil. It lifts an abstention that was
-// over by then.
+// abstention returns why the node abstains from a request sent then, or nil. It lifts one that was over by then.
 func (n *node) abstention(asked time.Time) *guard.Abstention {
 	a := n.guard.Abstention()
 	switch {
@@ -235,8 +228,7 @@ func (n *node) abstaining(asked time.Time) error {
 	return nil
 }
 
-// vote returns why the node's votes do not count at present, or nil. That a server closes an idle connection, and takes
-// a new one at once, is no outage.
+// vote returns why the node's votes do not count now, or nil. An idle connection that is renewed at once is no outage.
 func (n *node) vote(now time.Time) error {
 	if _, down := n.conn.State(); down != nil && !n.conn.Returns() {
 		return down
@@ -244,8 +236,7 @@ func (n *node) vote(now time.Time) error {
 	return n.abstaining(now)
 }
 
-// announce wakes those who wait for a change of the node's state, and emits an event if that has changed. Called
-// without its mutexes.
+// announce wakes those who wait for the node's state, and emits an event if it has changed. Called without its mutexes.
 func (n *node) announce() {
 	n.peers.states.change()
 	if n.events == nil || !n.attempted.Load() {
@@ -269,14 +260,11 @@ func (n *node) report() {
 	}
 }
 
-// probeEvery is the mean interval between two probes of a node; it varies at random between half and 1.5 times that.
-const probeEvery = 10 * time.Second
-
-// longestPause is the longest between two probes, but for a tenth of a second.
-const longestPause = 3 * probeEvery / 2
-
-// idleTrim is every how many checks an idle client has the node trim its tokens, beginning with the first.
-const idleTrim = 6
+const (
+	probeEvery   = 10 * time.Second   // mean pause between two probes of a node; it is random, from half to 1.5 times that
+	longestPause = 3 * probeEvery / 2 // but for a tenth of a second
+	idleTrim     = 6                  // every how many checks an idle client trims the node's tokens, from the first on
+)
 
 // check is run by the connection now and then. It probes the node, and makes it drop the tokens that are older than the
 // retention. An idle client seldom does: tokens that others write are theirs to trim, and end by themselves.
@@ -292,8 +280,7 @@ func (n *node) check(ctx context.Context) error {
 	return n.reprobe(ctx, kind, append(also, n.trimCall(2*probeEvery, ""))...)
 }
 
-// refusal returns what the node refuses of what locks need, or nil: EVALSHA, which asks for lists, or else what the
-// trial found, which is an EVAL.
+// refusal returns what the node refuses of what locks need, or nil: EVALSHA, which asks for lists, or the trial's EVAL.
 func (n *node) refusal() (refusal *ReplyError) {
 	if errors.As(n.peers.agreement.Said(n.index).Refused, &refusal) && refusal.isOf("evalsha") {
 		return refusal
@@ -359,8 +346,7 @@ func (n *node) noteTrial(reply any, failed error) {
 	n.trial.Store(t)
 }
 
-// trimCall is a call of the script trim. The set of tokens lives for longer than the retention by extra. begin is "1"
-// to make the set, so that it can expire, or "".
+// trimCall is a call of trim. The set of tokens outlives the retention by extra. begin "1" makes it, so it can expire.
 func (n *node) trimCall(extra time.Duration, begin string) redisconn.Call {
 	retention := n.opts.retention
 	return redisconn.Call{Script: trim, Heard: n.trimmed, Args: []any{
@@ -404,9 +390,7 @@ func (n *node) measured(micros int64, asked, now instant) {
 		m.announce()
 	}
 	roundTrip := now.local.Sub(asked.local)
-	n.mu.Lock()
-	n.roundTrip = roundTrip
-	n.mu.Unlock()
+	n.roundTrip.Store(int64(roundTrip))
 	n.events.measured(n.addr(), roundTrip, offsets[n.index].Ahead)
 	if strayed && n.peers.mayReread(n.tokens.micros(now)) {
 		// This machine may have been suspended: read all clocks anew. If instead a node's clock was set forward, the probe

@@ -18,8 +18,7 @@ import (
 	"github.com/quorumlock/redlock/internal/token"
 )
 
-// options are the settings of a Locker or of one call. They never change after applyOptions, so that calls and holds
-// can share them.
+// options are the settings of a Locker or of one call. Calls and holds share them: none changes after applyOptions.
 type options struct {
 	ttl     time.Duration
 	drift   drift
@@ -56,17 +55,22 @@ type options struct {
 
 // The library's own keys on the nodes, after the prefix. No lock's name may begin with ownNames.
 const (
-	ownNames   = "redlock:"
-	tokensName = ownNames + "tokens"
-	// revokedName is the key of the owners that administrators have taken locks from: see revoked.lua.
-	revokedName = ownNames + "revoked"
-	// The channels have no keys, but the same beginning.
-	ownChannels = ownNames + "wake:"
+	ownNames    = "redlock:"
+	tokensName  = ownNames + "tokens"
+	revokedName = ownNames + "revoked" // of the owners that administrators have taken locks from: see revoked.lua
+	ownChannels = ownNames + "wake:"   // no keys, but with the same beginning
 )
 
 // ownKeys is in those keys of every prefix, so a lock's key must not match: its name might end another one's prefix.
 var ownKeys = regexp.MustCompile(ownNames + `((tokens|waiting|node|floor|settings|lists|watched|revoked|trial)$|` +
 	`(wait|read|once|permit|clients|value|watch|label|trial|wake):)`)
+
+const (
+	longestTTL  = 366 * 24 * time.Hour // keeps sums of times from overflowing, as does longestDone
+	longestDone = 100 * longestTTL     // for ever
+	maxValue    = 1024                 // bytes: each renewal carries them
+	maxPrefix   = 256                  // bytes: they are in every key, and in the channel in each place of a queue
+)
 
 func defaults() options {
 	return options{
@@ -87,8 +91,7 @@ func defaults() options {
 // trims reports whether this client has nodes drop tokens. One that only looks may have any settings.
 func (o *options) trims() bool { return o.fencing && !o.onlyLooks }
 
-// connectTimeout bounds each step of connecting: dialling, the TLS handshake, each of the first commands. It is also
-// how long a node may stay silent before its connection is replaced.
+// connectTimeout bounds each step of connecting (dialling, TLS, each first command), and how long a node may be silent.
 func (o *options) connectTimeout() time.Duration { return max(time.Second, 4*o.nodeTimeout) }
 
 // lease is for how long a node that hands a lock over keeps it until the waiter asks or extends: so one that is stopped
@@ -137,9 +140,8 @@ func WithTTL(ttl time.Duration) LockOption {
 	return lockOption(func(o *options) { o.ttl = ttl })
 }
 
-// WithMaxTTL sets the longest TTL that any client of these nodes may use. The default is 30 s, or the TTL that is given
-// to New if that is longer. All clients must set the same; [NodeStatus] tells of those that do not. It decides two
-// things:
+// WithMaxTTL sets the longest TTL that any client of these nodes may use. The default is 30 s, or the TTL given to New
+// if that is longer. All clients must set the same; [NodeStatus] tells of those that do not. It decides two things:
 //
 //   - The restart guard: for so long, 2 s at least, the vote of a node does not count that may have forgotten earlier
 //     votes. That is so after a restart, whatever the node keeps on disk (but see TrustDisk of [NodeConfig]), after the
@@ -196,16 +198,14 @@ func WithRenewWhile(f func(ctx context.Context) error) LockOption {
 }
 
 // WithMaxHold ends a hold with [ErrMaxHold] at the latest d after the attempt that acquired it began, or after it was
-// acquired if Lock waited for it, however often it is extended. Done and the contexts then tell the work to stop, and
-// until it has stopped, the nodes keep the lock: until Unlock, which returns an error as after any end, or until the
-// function of Do or Once has returned. They do so for the rest of the validity at most, which nothing extends any more.
-// The default, 0, sets no limit.
+// acquired if Lock waited for it, however often it is extended. Done and the contexts then tell the work to stop. Until
+// it has stopped, for the rest of the validity at most, the nodes keep the lock: until Unlock, which returns an error
+// as after any end, or until the function of Do or Once has returned. The default, 0, sets no limit.
 func WithMaxHold(d time.Duration) LockOption {
 	return lockOption(func(o *options) { o.maxHold = d })
 }
 
-// WithoutFencing turns fencing tokens off. A free lock is then acquired with a plain SET NX PX, the command that other
-// Redlock clients send. By default each hold has a token.
+// WithoutFencing turns tokens off. A free lock is then acquired with a plain SET NX PX, as other Redlock clients do.
 func WithoutFencing() LockOption {
 	return lockOption(func(o *options) { o.fencing = false })
 }
@@ -217,9 +217,6 @@ func WithoutFencing() LockOption {
 func WithDoneTTL(d time.Duration) OnceOption {
 	return onceOption(func(o *options) { o.doneTTL = min(d, longestDone) })
 }
-
-// longestDone is for ever, and keeps sums of times from overflowing.
-const longestDone = 100 * longestTTL
 
 // WithMaxRuns limits how many runs [Locker.Once] begins within the done TTL until one succeeds. The default is 3; 0
 // sets no limit.
@@ -233,9 +230,8 @@ func WithNodeTimeout(d time.Duration) Option {
 	return newOption(func(o *options) { o.nodeTimeout = d })
 }
 
-// WithPrefix sets a prefix: the key of a lock on the nodes is the prefix and the name. The default is no prefix. It has
-// 256 bytes at most, all printable, none of *?[]\, and no text that is in the library's own keys, such as
-// "redlock:wait:".
+// WithPrefix sets a prefix: a lock's key on the nodes is the prefix and the name. The default is none. It has 256 bytes
+// at most, all printable, none of *?[]\, and nothing that is in the library's own keys, such as "redlock:wait:".
 func WithPrefix(prefix string) Option {
 	return newOption(func(o *options) { o.prefix = prefix })
 }
@@ -252,11 +248,10 @@ func WithOwnerLabel(text string) Option {
 // call then needs a majority of the old list and a majority of the new one: to acquire, to have its token accepted, to
 // extend and to unlock. A node that is in both lists, under the same URL, has one connection and votes in both.
 //
-// Clients with the old list alone and clients with both lists exclude each other, as do clients with both lists and
-// those with the new list alone; the first and the last do not. So change the configuration of all clients to both
-// lists, wait until none is left that has the old one alone, and only then change it to the new list
-// ([step by step]). Holds that are taken before a step stay valid through it, and each step can be taken back.
-// Together the lists may have 31 nodes. The default is one list.
+// Clients with the old list alone and clients with the new one alone do not exclude each other. So change all clients
+// to both lists, wait until none is left that has the old one alone, and only then change them to the new one: see
+// [step by step]. Holds stay valid through each step, and each can be taken back. Together the lists may have 31 nodes.
+// The default is one list.
 //
 // [step by step]: https://github.com/quorumlock/redlock/blob/main/docs/changing-nodes.md
 func WithNewNodes(nodes []string) Option {
@@ -266,19 +261,16 @@ func WithNewNodes(nodes []string) Option {
 
 // NodeConfig is how nodes are reached, and what is accepted of them. The zero value is the default.
 type NodeConfig struct {
-	// TLS is the TLS configuration for rediss:// nodes. The default verifies the server with the system's roots and
-	// requires TLS 1.2.
+	// TLS is for rediss:// nodes. The default verifies the server with the system's roots and requires TLS 1.2.
 	//
-	// Its functions are called each time a node is connected, so that certificates can change while the Locker is in use.
-	// If one fails, the node is down for that reason, and connecting is tried again as always. VerifyConnection gets the
-	// node's host (or ServerName) as the ServerName of its argument, an IP address, too, which crypto/tls leaves out: so
-	// it can verify the node with authorities that change.
+	// Its functions are called for each connection, so certificates can change while the Locker is in use. If one fails,
+	// the node is down for that reason, and connecting is tried again. VerifyConnection gets the node's host (or
+	// ServerName) as ServerName, an IP address, too, which crypto/tls leaves out: to verify by authorities that change.
 	TLS *tls.Config
 
-	// Dial connects to a node, for example through a tunnel, or after asking a Sentinel, about which docs/operations.md
-	// says what is not promised. TLS and authentication run over the connection that it returns. ctx ends after a second,
-	// or four times the node timeout if that is longer. The default looks the node's name up, which may take longer, and
-	// tries its addresses in turn.
+	// Dial connects to a node, for example through a tunnel, or after asking a Sentinel (docs/operations.md says what is
+	// not promised then). TLS and authentication run over its connection. ctx ends after a second, or four times the node
+	// timeout if that is longer. The default looks the name up, which may take longer, and tries its addresses in turn.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
 	// Credentials is asked for the user and the password each time a node is connected, so that they can change while the
@@ -286,29 +278,25 @@ type NodeConfig struct {
 	// empty user means the nodes' default user, an empty password no authentication. A connection in use stays as it is
 	// until it is lost. URLs must then have neither user nor password; by default they have both.
 	//
-	// Several goroutines may call it at once, one for each node. It should return when ctx is done, which is after 10 s,
-	// or at Close; what it returns later is for the next attempt. If it fails, the node is down for that reason, its error
-	// shows in errors and logs, and connecting is tried again as always: first after some 10 ms, then about once a second
-	// while calls need the node, and less often while none does.
+	// Several goroutines may call it at once, one for each node. It should return when ctx is done, after 10 s or at
+	// Close; what it returns later is for the next attempt. If it fails, the node is down for that reason, as errors and
+	// logs show, and connecting is tried again as always: after some 10 ms, then once a second while calls need the node.
 	Credentials func(ctx context.Context, addr string) (user, password string, err error)
 
 	// AllowEviction accepts nodes that have a memory limit and an eviction policy other than noeviction. Such a node may
 	// delete a lock that is held, and then grant it to another client. The default refuses such nodes.
 	AllowEviction bool
 
-	// AllowNoInfo accepts nodes that refuse INFO, as some managed services do. Their age, role and memory policy are then
-	// not checked, and each Locker counts the vote of such a node only when it has known the node for the longest TTL
-	// ([WithMaxTTL]). The default refuses such nodes.
+	// AllowNoInfo accepts nodes that refuse INFO, as some managed services do. Their age, role and memory policy are not
+	// checked, and a Locker counts their votes when it has known them for the longest TTL. The default refuses them.
 	AllowNoInfo bool
 
-	// TrustDisk trusts what nodes keep on disk. It applies to a node that is set to flush every change before it answers
-	// (appendonly yes, appendfsync always, no-appendfsync-on-rewrite no), and was set so when this Locker last saw it.
-	// After a restart, the votes of such a node count at once for a Locker that knew it before with the same record; for a
-	// Locker that first connects after the restart, the node abstains like any other.
+	// TrustDisk trusts the disk of a node that flushes every change before it answers (appendonly yes, appendfsync always,
+	// no-appendfsync-on-rewrite no), and did when this Locker last saw it: after a restart its votes count at once for a
+	// Locker that knew it before with the same record. For one that did not, it abstains like any other.
 	//
-	// It rests on an assumption that no client can check: appendonly and appendfsync do not change while a node runs, and
-	// no node is ever started from a replica's file, from a backup, or from any file but its own last one. If that is not
-	// true, two clients can hold one lock.
+	// It rests on what no client can check: appendonly and appendfsync do not change while a node runs, and no node is
+	// started from any file but its own last one, not from a replica's or a backup. Else two clients can hold one lock.
 	TrustDisk bool
 
 	// NoRestartGuard counts the vote of a node that has just been started, for development: two clients can hold one lock
@@ -338,10 +326,9 @@ func WithNodeConfig(c NodeConfig) Option {
 // WithLogger sets the logger. The default logs nothing. The levels are: Error for holds that were lost; Warn for
 // renewals and unlocks that failed, for holds that the program dropped without Unlock, for the loss of the majority,
 // and for what is wrong with a node and what to do about it; Info for nodes whose votes count (again), for a majority
-// that is there again, and for holds that [WithMaxHold] has ended; Debug for every attempt, hold and end. Where many
-// holds fail, the first are logged in full, and the others summed up: after a second, and then after pauses that double
-// up to 30 s. At level Debug, each has a line as well. Close logs what is pending. The log contains no secrets: no
-// passwords, and owners only in errors.
+// that is there again, and for holds that [WithMaxHold] has ended; Debug for every attempt, hold and end. Of many holds
+// that fail, the first are logged in full, the others summed up; at Debug, all have lines. Close logs what is pending.
+// The log contains no secrets: no passwords, and owners only in errors.
 func WithLogger(l *slog.Logger) Option {
 	return newOption(func(o *options) {
 		o.logger = l
@@ -349,11 +336,10 @@ func WithLogger(l *slog.Logger) Option {
 	})
 }
 
-// WithObserver calls f for every event: for metrics, traces and tests. A goroutine that does nothing else calls f for
-// one event after the other, in the order in which they happened, so f may take its time and may use the Locker. If f
-// falls behind, 16384 events are queued and further ones dropped; the next event that is queued says in Dropped how
-// many. Close lets f see the queued events, for the node timeout at most. A panic of f is not recovered. The default is
-// no observer, which costs nothing.
+// WithObserver calls f for every event: for metrics, traces and tests. A goroutine of its own calls f for one after the
+// other, in the order in which they happened, so f may take its time and may use the Locker. If f falls behind, 16384
+// events wait, and further ones are dropped; Dropped of the next says how many. Close lets f see those that wait, for
+// the node timeout at most. A panic of f is not recovered. The default is no observer, which costs nothing.
 func WithObserver(f func(Event)) Option {
 	return newOption(func(o *options) { o.observer = f })
 }
@@ -428,29 +414,11 @@ func onlyOnce[O Option](opts []O) error {
 	return nil
 }
 
-// longestTTL keeps sums of times from overflowing.
-const longestTTL = 366 * 24 * time.Hour
-
 // check validates the options.
 func (o *options) check() error {
-	if err := cmp.Or(checkTTL("TTL", o.ttl), checkTTL("longest TTL", o.maxTTL)); err != nil {
+	switch err := o.checkTTLs(); {
+	case err != nil:
 		return err
-	}
-	o.ttl = o.ttl.Truncate(time.Millisecond)
-	switch {
-	case o.ttl > o.maxTTL && !o.onlyLooks:
-		return invalid("TTL %s: longer than the longest TTL %s, so a node could forget the lock and count again before it "+
-			"ends: for New, set WithMaxTTL to %s or more, in all clients", o.ttl, o.maxTTL, o.ttl)
-	case o.drift.factor < 0 || o.drift.factor >= 1 || o.drift.slack < 0:
-		return invalid("drift %g and %s: want a factor from 0 to 1 and no negative slack", o.drift.factor, o.drift.slack)
-	case o.drift.validity(o.ttl, 0) <= 0:
-		return invalid("TTL %s: the drift allowance of %s leaves nothing of it", o.ttl, o.drift.allowance(o.ttl))
-	case o.drift.validity(o.ttl, 0) <= leastValidity(o.ttl, o.maxHold):
-		return invalid("TTL %s: less than the %s that must be left of it after drift",
-			o.ttl, leastValidity(o.ttl, o.maxHold))
-	case o.renew && o.drift.validity(o.ttl, 0) <= o.renewAfter():
-		return invalid("TTL %s: the drift allowance of %s ends each hold before it can be renewed, after %s",
-			o.ttl, o.drift.allowance(o.ttl), o.renewAfter())
 	case o.nodeTimeout <= 0:
 		return invalid("node timeout %s is not positive", o.nodeTimeout)
 	case o.maxWait < 0:
@@ -475,11 +443,32 @@ func (o *options) check() error {
 	return nil
 }
 
+// checkTTLs rounds the TTL, and validates what is left of it when the drift is subtracted.
+func (o *options) checkTTLs() error {
+	if err := cmp.Or(checkTTL("TTL", o.ttl), checkTTL("longest TTL", o.maxTTL)); err != nil {
+		return err
+	}
+	o.ttl = o.ttl.Truncate(time.Millisecond)
+	allowance, validity, least := o.drift.allowance(o.ttl), o.drift.validity(o.ttl, 0), leastValidity(o.ttl, o.maxHold)
+	switch {
+	case o.ttl > o.maxTTL && !o.onlyLooks:
+		return invalid("TTL %s: longer than the longest TTL %s, so a node could forget the lock and count again before it "+
+			"ends: for New, set WithMaxTTL to %s or more, in all clients", o.ttl, o.maxTTL, o.ttl)
+	case o.drift.factor < 0 || o.drift.factor >= 1 || o.drift.slack < 0:
+		return invalid("drift %g and %s: want a factor from 0 to 1 and no negative slack", o.drift.factor, o.drift.slack)
+	case validity <= 0:
+		return invalid("TTL %s: the drift allowance of %s leaves nothing of it", o.ttl, allowance)
+	case validity <= least:
+		return invalid("TTL %s: less than the %s that must be left of it after drift", o.ttl, least)
+	case o.renew && validity <= o.renewAfter():
+		return invalid("TTL %s: the drift allowance of %s ends each hold before it can be renewed, after %s",
+			o.ttl, allowance, o.renewAfter())
+	}
+	return nil
+}
+
 // renewAfter returns the pause between renewals: a third of the TTL, so that two may fail before the hold is in danger.
 func (o *options) renewAfter() time.Duration { return o.ttl / 3 }
-
-// maxValue is the longest value in bytes: each renewal carries it.
-const maxValue = 1024
 
 func checkValue(value string) error {
 	if len(value) > maxValue {
@@ -487,9 +476,6 @@ func checkValue(value string) error {
 	}
 	return nil
 }
-
-// maxPrefix is the longest prefix in bytes: it is in every key, and in the channel in each place of a queue.
-const maxPrefix = 256
 
 func checkPrefix(prefix string) error {
 	notPrintable := func(r rune) bool { return !unicode.IsPrint(r) }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -65,8 +66,7 @@ func (s *states) change() {
 	}
 }
 
-// newNodes makes the nodes of the lists, which are URLs, and refuses duplicates within a list. A node that is in both
-// lists is made once.
+// newNodes makes the nodes of the lists of URLs, once if a node is in both, and refuses duplicates within a list.
 func newNodes(urls [][]string, o *options) (*peers, *quorum.Electorate, error) {
 	p := &peers{claims: make(map[string]*node)}
 	in := [...]string{"", " of the new list"} // for errors
@@ -116,35 +116,28 @@ func newNodes(urls [][]string, o *options) (*peers, *quorum.Electorate, error) {
 func (p *peers) open(tk *tokens, ev *events, by *quorum.Electorate) {
 	var voters []voter
 	var conns []*redisconn.Conn
-	rules := p.nodes[0].opts.rules()
+	o := p.nodes[0].opts
+	rules := o.rules()
 	for _, n := range p.nodes {
 		n.tokens, n.events, n.rules = tk, ev, rules
-		n.guard = guard.New(rules, n.opts.clock.local, n.claim)
+		n.guard = guard.New(rules, o.clock.local, n.claim)
 		voters, conns = append(voters, n), append(conns, n.conn)
 	}
 	p.electorate = by
-	p.agreement = agreement.New(p.agreementConfig(p.nodes[0].opts, conns))
+	config := agreement.Config{
+		Prefix: o.prefix + ownNames, Label: o.label, Guard: o.guard, TTL: o.ttl, OnlyLooks: o.onlyLooks,
+		Timeout: o.nodeTimeout, Now: o.clock.local, Conns: conns, Electorate: by, Holds: p.holds, Explain: explained,
+		Heard: func(node int, command string, err error) { p.nodes[node].heard(command, err) },
+		Told:  func(node int) { p.nodes[node].report() },
+	}
+	if o.fencing {
+		config.Retention = o.retention
+	}
+	p.agreement = agreement.New(config)
 	ev.watch(voters, by)
 	for _, n := range p.nodes {
 		n.conn.Start() // until closeNodes
 	}
-}
-
-func (p *peers) agreementConfig(o *options, conns []*redisconn.Conn) agreement.Config {
-	c := agreement.Config{
-		Prefix: o.prefix + ownNames, Label: o.label, Guard: o.guard, TTL: o.ttl, OnlyLooks: o.onlyLooks,
-		Timeout: o.nodeTimeout, Now: o.clock.local, Conns: conns, Electorate: p.electorate,
-		Holds: p.holds, Explain: explained,
-		Heard: func(node int, command string, err error) { p.nodes[node].heard(command, err) },
-		Told: func(node int) {
-			p.states.change()
-			p.nodes[node].report()
-		},
-	}
-	if o.fencing {
-		c.Retention = o.retention
-	}
-	return c
 }
 
 // allScripts returns what each new connection loads.
@@ -217,11 +210,7 @@ func (n *node) unclaim() {
 	p := n.peers
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for id, owner := range p.claims {
-		if owner == n {
-			delete(p.claims, id)
-		}
-	}
+	maps.DeleteFunc(p.claims, func(_ string, owner *node) bool { return owner == n })
 }
 
 // duplicateNodes returns an error if two names lead to one address, or so many nodes say that they are the same server
@@ -241,9 +230,8 @@ func duplicateNodes(nodes []*node, e *quorum.Electorate) (err error) {
 	return err
 }
 
-// mayReread reports whether all clocks may be read anew now, by tokens.micros, because one has strayed: four times in a
-// row, and every 5 s. Else a node whose clock leaps with each reading would have all nodes probed all the time. What is
-// left out, the next check does.
+// mayReread reports whether, as one clock has strayed, all may be read anew now, by tokens.micros: four times in a row,
+// and every 5 s. Else one that leaps each time has all nodes probed all the time. The next check does the rest.
 func (p *peers) mayReread(now int64) bool {
 	const every, inRow = 5_000_000, 4
 	due := p.rereadAt.Load()
@@ -259,9 +247,8 @@ var trim = lua.Load("trim")
 // trimEvery is how often a client that proposes tokens has the nodes trim theirs. The script relies on it.
 const trimEvery = time.Second
 
-// trim has the nodes trim their tokens, unless that was done within the last second. It is called before tokens are
-// proposed: on each connection it goes ahead of them, so the set that gets them lives for the retention, less a second
-// at most.
+// trim has the nodes trim their tokens, unless that was done within the last second. Called before tokens are proposed,
+// it goes ahead of them on each connection, so their set lives for the retention, less a second at most.
 func (p *peers) trim(now instant) {
 	tk := p.nodes[0].tokens
 	at, last := tk.micros(now), p.trimmedAt.Load()

@@ -70,18 +70,16 @@ func (e *NodeError) by() string {
 }
 
 // Error returns the node's address and its part in a few words.
-func (e NodeError) Error() string { return e.Addr + " " + e.part() }
-
-// part returns the text without the address.
-func (e NodeError) part() string {
+func (e NodeError) Error() string {
 	var b strings.Builder
+	b.WriteString(e.Addr + " ")
 	if e.List != "" {
-		b.WriteString("(" + string(e.List) + ") ")
+		b.WriteString("(" + e.List + ") ")
 	}
 	if e.Name != "" {
 		b.WriteString(shown(e.Name) + " ")
 	}
-	b.WriteString(string(e.Outcome))
+	b.WriteString(e.Outcome)
 	if e.Owner != "" {
 		b.WriteString(" by " + e.by())
 		if e.Label != "" || e.ours {
@@ -100,22 +98,21 @@ func (e NodeError) part() string {
 // Unwrap returns Err.
 func (e NodeError) Unwrap() error { return e.Err }
 
-// short says in a word why the node has no vote, or returns "" if it has voted. more is what else fits into a line, or
-// "".
+// short says in a word why the node has no vote; "": it has voted. more is what else fits into a line, or "".
 func (e NodeError) short() (word, more string) {
-	switch e.Outcome {
-	case outcomeUnasked:
-		return string(e.Outcome), ""
-	case outcomeLate:
-		if e.Err == nil {
-			return string(e.Outcome), ""
-		}
-	case outcomeAbstained, outcomeFailed:
+	switch {
+	case e.Outcome == outcomeUnasked, e.Outcome == outcomeLate && e.Err == nil:
+		return e.Outcome, ""
+	case slices.Contains([]string{outcomeLate, outcomeAbstained, outcomeFailed}, e.Outcome):
+		return e.trouble()
 	default:
 		return "", ""
 	}
-	kind, text, code := troubleOf(e.Err)
-	switch kind {
+}
+
+// trouble is short for what keeps the node from voting.
+func (e NodeError) trouble() (word, more string) {
+	switch kind, text, code := troubleOf(e.Err); kind {
 	case "":
 		return "no answer", ""
 	case "abstains":
@@ -131,10 +128,8 @@ func (e NodeError) short() (word, more string) {
 		return code, strings.TrimPrefix(text, code+" ")
 	case "twice", "refused":
 		return "refused", inline(strings.TrimPrefix(text, ErrNodeRefused.Error()+": "))
-	case "no redis", "tls", "hangs up", "certificate", "own certificate":
-		return "unreachable", inline(text)
 	case "odd":
-		return string(outcomeFailed), inline(text)
+		return outcomeFailed, inline(text)
 	case "late":
 		return "not heard in time (this process was late)", ""
 	case "silent", "no connection":
@@ -147,13 +142,13 @@ func (e NodeError) short() (word, more string) {
 		var errno syscall.Errno
 		errors.As(e.Err, &errno)
 		return "unreachable: " + errno.Error(), ""
-	case "down":
+	case "down", "no redis", "tls", "hangs up", "certificate", "own certificate":
 		if strings.HasPrefix(text, "dial ") { // and then address and reason, of which %+v has more
 			return "unreachable", ""
 		}
 		return "unreachable", inline(text)
 	default:
-		return string(e.Outcome), inner(e.Err)
+		return e.Outcome, inner(e.Err)
 	}
 }
 
@@ -217,14 +212,9 @@ func (e *QuorumError) measure(by *quorum.Electorate, granted quorum.Set) {
 	_, e.Need, e.Granted = by.Worst(granted)
 }
 
-// Error says in one line who holds the lock, or how many nodes voted and why the others did not, and what ended the
-// wait.
+// Error says in one line who holds the lock, or how many voted and why others did not, and what ended the wait.
 func (e *QuorumError) Error() string {
-	text := "redlock: " + e.Op
-	if e.Name != "" {
-		text += " " + shown(e.Name)
-	}
-	text += ": " + inner(e.why())
+	text := "redlock: " + strings.TrimSpace(e.Op+" "+shown(e.Name)) + ": " + inner(e.why())
 	words := ": " + e.votesInWords()
 	switch {
 	case errors.Is(e.why(), ErrTaken):
@@ -279,8 +269,7 @@ func (e *QuorumError) Unwrap() []error {
 // why returns the reason. An error that a program's test has made has none.
 func (e *QuorumError) why() error { return cmp.Or(e.reason, ErrNoQuorum) }
 
-// waitEnded returns the error of a wait that was ended: that of the last attempt if it is a *QuorumError, with the
-// reason why there is no further attempt.
+// waitEnded returns the error of a wait: the last attempt's *QuorumError with what ended the wait, or the latter alone.
 func waitEnded(last, ended error) error {
 	var q *QuorumError
 	if !errors.As(last, &q) {
@@ -302,12 +291,11 @@ func ofName(nodes []NodeError, name string) []NodeError {
 	return nodes
 }
 
-// lastFound returns the error of a call whose last attempt has failed: that of the attempt before if the last one came
-// to no verdict, with what ended the wait.
+// lastFound returns the error of a call whose last attempt has failed: if that came to no verdict, the one before.
 func lastFound(before, failure error) error {
-	var q *QuorumError
-	if isLate(failure) && errors.As(failure, &q) && errors.As(before, new(*QuorumError)) && !isLate(before) {
-		return waitEnded(before, q.ctx)
+	var last, earlier *QuorumError
+	if errors.As(failure, &last) && last.late && errors.As(before, &earlier) && !earlier.late {
+		return waitEnded(earlier, last.ctx)
 	}
 	return failure
 }
@@ -320,29 +308,29 @@ func isLate(err error) bool {
 
 // count returns how many nodes had one of the outcomes.
 func (e *QuorumError) count(outcomes ...string) (n int) {
-	for i := range e.Nodes {
-		if slices.Contains(outcomes, e.Nodes[i].Outcome) {
+	for _, node := range e.Nodes {
+		if slices.Contains(outcomes, node.Outcome) {
 			n++
 		}
 	}
 	return n
 }
 
-// takenInWords says who has the lock, " by web-3/812, 4.1 s left (3 of 5)", and who has votes and cannot hold it.
-func (e *QuorumError) takenInWords() string {
-	type holder struct {
-		name, who string // who: " by …", ": " and an error, or nothing
-		nodes     int
-		remaining time.Duration
-		holds     bool
-	}
-	var holders []*holder
-	for i := range e.Nodes {
-		n := &e.Nodes[i]
+// holder is what nodes say of who has a lock, or has votes and cannot hold it.
+type holder struct {
+	name, who string // who: " by …", ": " and an error, or nothing
+	nodes     int
+	remaining time.Duration
+	holds     bool
+}
+
+// holders returns those who can hold the lock, and then the others; the ones that most nodes name come first.
+func (e *QuorumError) holders() (holders []*holder) {
+	for _, n := range e.Nodes {
 		if n.Outcome != outcomeTaken {
 			continue
 		}
-		who, holds := "", e.mayHold(n)
+		who, holds := "", e.mayHold(&n)
 		switch by := n.by(); {
 		case n.Err != nil:
 			who = ": " + inner(n.Err)
@@ -369,8 +357,13 @@ func (e *QuorumError) takenInWords() string {
 			return 1
 		}
 	})
+	return holders
+}
+
+// takenInWords says who has the lock, " by web-3/812, 4.1 s left (3 of 5)", and who has votes and cannot hold it.
+func (e *QuorumError) takenInWords() string {
 	var all []string
-	for _, h := range holders {
+	for _, h := range e.holders() {
 		text := h.who
 		if h.name != "" {
 			text = ": " + shown(h.name) + text
@@ -398,10 +391,9 @@ func (e *QuorumError) takenInWords() string {
 // its nodes are a majority of a list. The votes of a waiter may be fewer, or those of a caller in a tie.
 func (e *QuorumError) mayHold(by *NodeError) bool {
 	var size, has [2]int
-	for i := range e.Nodes {
-		n := &e.Nodes[i]
+	for _, n := range e.Nodes {
 		another := n.Name == by.Name && n.Owner+n.Label != "" && (n.Owner != by.Owner || n.Label != by.Label)
-		known := n.Outcome == outcomeGranted || n.Outcome == outcomeOutbid || n.Outcome == outcomeAbsent ||
+		known := slices.Contains([]string{outcomeGranted, outcomeOutbid, outcomeAbsent}, n.Outcome) ||
 			n.Outcome == outcomeTaken && another
 		for l, isIn := range n.lists() {
 			if isIn {
@@ -415,15 +407,15 @@ func (e *QuorumError) mayHold(by *NodeError) bool {
 	return by.Owner+by.Label == "" || has[0] >= quorum.Majority(size[0]) || has[1] >= quorum.Majority(size[1])
 }
 
-// votesInWords says who has not voted, and why: "2 of 5 voted, r3:6379 r4:6379 unreachable, r5:6379 silent".
-func (e *QuorumError) votesInWords() string {
-	type reason struct {
-		word, more string // more: "" if it is not the same for all nodes
-		nodes      []string
-	}
-	var reasons []*reason
-	for i := range e.Nodes {
-		n := &e.Nodes[i]
+// reason is why some nodes have not voted.
+type reason struct {
+	word, more string // more: "" if it is not the same for all nodes
+	nodes      []string
+}
+
+// reasons returns why nodes have not voted, each reason once.
+func (e *QuorumError) reasons() (reasons []*reason) {
+	for _, n := range e.Nodes {
 		word, more := n.short()
 		if word == "" {
 			continue
@@ -438,18 +430,21 @@ func (e *QuorumError) votesInWords() string {
 			why.more = ""
 		}
 	}
-	late := func(r *reason) bool { return r.word == string(outcomeLate) }
-	tallies := e.tallies()
-	if slices.ContainsFunc(reasons, late) {
-		tooFew := func(l listTally) bool { return l.voted+l.late < l.need }
-		if slices.ContainsFunc(tallies, tooFew) { // without the others, nobody waited for them
-			reasons = slices.DeleteFunc(reasons, late)
-			for i := range tallies {
-				tallies[i].voted, tallies[i].have = tallies[i].voted+tallies[i].late, "can vote"
-			}
-		} else if len(reasons) > 1 && e.ctx == nil { // who has not answered was not needed: the others say why
-			reasons = slices.DeleteFunc(reasons, late)
+	return reasons
+}
+
+// votesInWords says who has not voted, and why: "2 of 5 voted, r3:6379 r4:6379 unreachable, r5:6379 silent".
+func (e *QuorumError) votesInWords() string {
+	reasons, tallies := e.reasons(), e.tallies()
+	late := func(r *reason) bool { return r.word == outcomeLate }
+	tooFew := slices.ContainsFunc(tallies, func(l listTally) bool { return l.voted+l.late < l.need })
+	if tooFew && slices.ContainsFunc(reasons, late) { // without the others, nobody waited for them
+		for i := range tallies {
+			tallies[i].voted, tallies[i].have = tallies[i].voted+tallies[i].late, "can vote"
 		}
+	}
+	if tooFew || len(reasons) > 1 && e.ctx == nil { // those that have not answered were not needed: the others say why
+		reasons = slices.DeleteFunc(reasons, late)
 	}
 	var parts []string
 	for _, l := range tallies {
@@ -484,11 +479,10 @@ func (e *QuorumError) tallies() []listTally {
 	if slices.ContainsFunc(e.Nodes, func(n NodeError) bool { return n.List != "" }) {
 		all = []listTally{{name: "old list ", have: "voted"}, {name: "new list ", have: "voted"}}
 	}
-	for i := range e.Nodes {
-		n := &e.Nodes[i]
+	for _, n := range e.Nodes {
 		word, _ := n.short()
 		for l, isIn := range n.lists() {
-			if !isIn || l >= len(all) {
+			if !isIn {
 				continue
 			}
 			all[l].size++
@@ -498,7 +492,7 @@ func (e *QuorumError) tallies() []listTally {
 				if slices.Contains([]string{outcomeTaken, outcomeOutbid, outcomeAbsent}, n.Outcome) {
 					all[l].refused++
 				}
-			case string(outcomeLate):
+			case outcomeLate:
 				all[l].late++
 			}
 		}

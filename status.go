@@ -21,8 +21,7 @@ import (
 	"github.com/quorumlock/redlock/internal/token"
 )
 
-// NodeStatus is what an Inspector, or a Locker, knows about one node. Its texts, and those of its findings, are
-// printable, whatever the node has said.
+// NodeStatus is what an Inspector, or a Locker, knows about one node. Its texts are printable, those of findings, too.
 type NodeStatus struct {
 	Addr      string // without user and password
 	TLS       bool   // the URL is rediss://
@@ -53,10 +52,9 @@ type NodeClients struct {
 }
 
 // Status asks every connected node for its state and returns what is known about all nodes, in the order in which they
-// were given to New. Each node tries, in one script that leaves nothing behind, what locks need, and tries that again
-// every 5 to 15 s if it may not do it. Status returns within the node timeout, or when ctx is done; if it is done
-// already, it asks nobody. Calls at the same time share the answers.
-// Whether a majority votes, Ready says after it.
+// were given to New. Each node tries, in one script that leaves nothing behind, what locks need, and tries again every
+// 5 to 15 s if it may not do it. Status returns within the node timeout, or when ctx is done; if it is done already, it
+// asks nobody. Calls at the same time share the answers. [Inspector.Ready] then says whether a majority votes.
 func (l *core) Status(ctx context.Context) []NodeStatus {
 	if ctx.Err() == nil {
 		answered := l.asking.DoChan("", func() (any, error) { //nolint:contextcheck // not until this caller leaves
@@ -75,8 +73,7 @@ func (l *core) Status(ctx context.Context) []NodeStatus {
 	return list
 }
 
-// probeAll probes all connected nodes and returns within the node timeout. A probe that has to wait for another one of
-// its node may take longer; Close waits for it.
+// probeAll probes connected nodes within the node timeout. A probe behind another may take longer; Close waits for it.
 func (l *core) probeAll() {
 	if l.begin(l.ctx) != nil {
 		return
@@ -103,33 +100,26 @@ func (l *core) probeAll() {
 	<-ctx.Done()
 }
 
-func (n *node) status() NodeStatus {
-	st, found := n.examine()
-	st.Findings = found
-	return st
-}
-
 // findings returns the findings to be logged, unless the node is about to be connected again, or we disconnected it.
 func (n *node) findings() (found []finding.Finding, settled bool) {
 	n.reporting.Store(false) // first: what changes from now on is looked at again
 	if n.conn.Returns() {
 		return nil, false
 	}
-	_, found = n.examine()
+	found = n.status().Findings
 	return found, !n.conn.Stopped()
 }
 
-// examine returns what is known about the node, and what diagnosis finds in it.
-func (n *node) examine() (NodeStatus, []finding.Finding) {
+// status returns what is known about the node, and what diagnosis finds in it.
+func (n *node) status() NodeStatus {
 	connected, down := n.conn.State()
 	now := n.opts.clock.local()
-	info, learnt, ahead := n.guard.Status()
-	n.mu.Lock()
+	i, learnt, ahead := n.guard.Status()
 	st := NodeStatus{
-		Addr: n.addr(), TLS: n.conn.TLS(), Connected: connected, Err: down, ClockOffset: ahead, RoundTrip: n.roundTrip,
+		Addr: n.addr(), TLS: n.conn.TLS(), Connected: connected, Err: down, List: membershipOf(n.peers.electorate, n.index),
+		ClockOffset: ahead, RoundTrip: time.Duration(n.roundTrip.Load()),
 	}
-	n.mu.Unlock()
-	if i := info; i != nil {
+	if i != nil {
 		st.Product, st.Version, st.Role, st.EvictionPolicy, st.MaxMemory = i.Product, i.Version, i.Role, i.Policy, i.MaxMemory
 		st.Persistence = i.Persistence()
 		if i.Uptime > 0 || i.Refused == "" {
@@ -146,12 +136,12 @@ func (n *node) examine() (NodeStatus, []finding.Finding) {
 	for _, c := range said.Clients {
 		st.Clients = append(st.Clients, NodeClients{Lists: c.Lists, Clients: c.Count, Conflict: c.Conflict})
 	}
-	st.List = n.membership()
-	found := diagnosis.Findings(n.facts(info, &st, said))
-	for i := range found { // whoever has written what they are about
-		found[i].Text, found[i].Remedy = printable.Text(found[i].Text), printable.Text(found[i].Remedy)
+	st.Findings = diagnosis.Findings(n.facts(i, &st, said))
+	for at := range st.Findings { // whoever has written what they are about
+		f := &st.Findings[at]
+		f.Text, f.Remedy = printable.Text(f.Text), printable.Text(f.Remedy)
 	}
-	return st, found
+	return st
 }
 
 // facts gathers what the findings go by. said: what the node said of lists.
@@ -196,13 +186,12 @@ func (n *node) addTrial(f *diagnosis.Facts) {
 		f.ScriptRefused, f.ScriptReply = refusal.Error(), refusal.Code
 	}
 	f.Barred = n.bars() != nil && n.peers.barred()
-	if t == nil {
-		return
+	if t != nil {
+		f.Strange, f.Undeclared = t.strange, t.undeclared
 	}
-	if f.Strange = t.strange; t.strange != "" {
+	if f.Strange != "" {
 		f.ScriptRefused = ""
 	}
-	f.Undeclared = t.undeclared
 }
 
 // tokenAhead returns the node's largest token, or its floor, if it is too far ahead to be followed, otherwise 0.
@@ -300,7 +289,7 @@ func (l *core) Ready(ctx context.Context) error {
 		}
 		changed := l.peers.states.next() // before the states are read
 		now := l.opts.clock.local()
-		seen := l.readiness(now, true)
+		seen := l.readiness(now, (*node).forNew)
 		conflict := l.listConflict()
 		switch {
 		case conflict != nil && ctx.Err() != nil:
@@ -327,16 +316,21 @@ type readiness struct {
 	until   time.Time  // when the first abstention ends; zero: there is none whose end is known
 }
 
-// readiness goes by what this Locker counts, or forNew by what a client that starts now does, too.
-func (l *core) readiness(now time.Time, forNew bool) readiness {
+// forUs returns what keeps this Locker from counting the vote of the node, which is connected.
+func (n *node) forUs(time.Time) (*guard.Abstention, error) { return n.guard.Abstention(), nil }
+
+// forNew returns what keeps a client that starts now from counting it, too, or the node from granting a free lock.
+func (n *node) forNew(now time.Time) (*guard.Abstention, error) {
+	return n.guard.Newcomer(now), n.bars()
+}
+
+// readiness says whose votes count, and why the others' do not. objections is forUs or forNew.
+func (l *core) readiness(now time.Time, objections func(*node, time.Time) (*guard.Abstention, error)) readiness {
 	seen := readiness{failure: &QuorumError{Op: "ready", reason: ErrNoQuorum}}
 	for i, n := range l.nodes {
 		part := NodeError{Addr: n.addr(), List: membershipOf(l.electorate, i), Outcome: outcomeVotes}
 		_, down := n.conn.State()
-		a := n.guard.Abstention()
-		if forNew {
-			a = n.guard.Newcomer(now)
-		}
+		a, barred := objections(n, now)
 		switch {
 		case down != nil:
 			part.Outcome, part.Err = outcomeFailed, down
@@ -346,15 +340,10 @@ func (l *core) readiness(now time.Time, forNew bool) readiness {
 			if !a.Until.IsZero() && (seen.until.IsZero() || a.Until.Before(seen.until)) {
 				seen.until = a.Until
 			}
+		case barred != nil:
+			part.Outcome, part.Err = outcomeFailed, barred
 		default:
-			if forNew {
-				part.Err = n.bars()
-			}
-			if part.Err == nil {
-				seen.votes = seen.votes.With(i)
-			} else {
-				part.Outcome = outcomeFailed
-			}
+			seen.votes = seen.votes.With(i)
 		}
 		if lasting(part.Err, n.opts) {
 			seen.refused = seen.refused.With(i)
@@ -365,8 +354,7 @@ func (l *core) readiness(now time.Time, forNew bool) readiness {
 	return seen
 }
 
-// lasting reports whether no time and no further attempt to connect removes the reason why a node grants nothing. At
-// the next attempt, a function may name another user.
+// lasting reports whether no time and no new attempt, for which a function may name another user, removes the reason.
 func lasting(why error, o *options) bool {
 	var mismatch endpoint.MismatchError
 	asks := o.node.Credentials != nil && errors.Is(why, ErrNodeDown)
@@ -375,8 +363,7 @@ func lasting(why error, o *options) bool {
 	return !mayPass && endpoint.Lasts(why)
 }
 
-// certifiesAnew reports whether a function decides about a certificate: it may say something else at the next attempt
-// to connect.
+// certifiesAnew reports whether a function decides about a certificate: at the next attempt it may decide otherwise.
 func (o *options) certifiesAnew(kind endpoint.MismatchKind) bool {
 	switch {
 	case o.node.TLS == nil:

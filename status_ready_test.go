@@ -120,7 +120,7 @@ func TestReadyMeansThatANewClientIsReady(t *testing.T) {
 				t.Fatalf("Ready: got %v after another %s", err, took)
 			}
 			late = max(late, took)
-			counted := l.readiness(l.opts.clock.local(), true).votes // a majority; the others may follow a moment later
+			counted := l.readiness(l.opts.clock.local(), (*node).forNew).votes // a majority; the others may follow later
 			for i, n := range l.Status(t.Context()) {
 				if counted.Has(i) && (n.Err != nil || !n.AbstainsUntil.IsZero()) {
 					t.Errorf("ready, and %s is said to abstain until %s: %v", n.Addr, n.AbstainsUntil, n.Err)

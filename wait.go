@@ -253,7 +253,7 @@ func (l *Locker) restUntilReady(ctx context.Context) error {
 	for {
 		changed := l.peers.states.next() // before the states are read
 		now := l.opts.clock.local()
-		seen := l.readiness(now, false)
+		seen := l.readiness(now, (*node).forUs)
 		if ended := l.over(ctx); ended != nil || l.electorate.Suffice(seen.votes) || l.mayLock() != nil {
 			return ended
 		}
