@@ -38,10 +38,6 @@ func (timeoutError) Unwrap() error { return ErrTimeout }
 
 func silent(text string) error { return SilentError{timeoutError{text}} }
 
-func noReply(within time.Duration) error {
-	return silent("it accepts connections, but did not answer for " + seconds(within))
-}
-
 // seconds formats a duration for humans, to a tenth of a second if it is that long.
 func seconds(d time.Duration) string {
 	if d < time.Second {
@@ -69,15 +65,14 @@ type Config struct {
 	// Handshake runs with each new connection before the connection takes requests. An error refuses the server.
 	Handshake func(do Do) error
 	// Check looks now and then whether the server is still the one of the handshake: see CheckSoon. It runs in a goroutine
-	// of its own, only while there is a connection, and never twice at a time. An error closes the connection. ctx is done
-	// when the connection has ended. Check may be nil.
+	// of its own, never twice at a time. ctx is done when the connection has ended. An error ends it. Check may be nil.
 	Check func(ctx context.Context) error
 	// CheckEvery is the mean interval between two checks; it varies at random between half and 1.5 times that.
 	CheckEvery time.Duration
 	// OnDisconnect runs after each connection that ended and after each failed attempt to connect.
 	OnDisconnect func()
-	// OnConnect runs when there is a new connection, before OnChange. What it sends by Ask goes ahead of the requests that
-	// waited for the connection. It must not wait for an answer.
+	// OnConnect runs when there is a new connection, before OnChange, and must not wait for an answer. What it sends by
+	// Ask goes ahead of the requests that waited for the connection.
 	OnConnect func()
 	// OnChange runs after each change of State. Its first run tells the outcome of the first attempt to connect.
 	OnChange func()
@@ -85,11 +80,15 @@ type Config struct {
 	Explain func(err error, command string) error
 }
 
+// noReply returns why there is no connection to a server that has accepted one.
+func (c *Config) noReply() error {
+	return silent("it accepts connections, but did not answer for " + seconds(c.ConnectTimeout))
+}
+
 // lateness is by how much a timer fires too late if this process was not scheduled.
 func (c *Config) lateness() time.Duration { return c.Timeout / 8 }
 
-// Do sends commands and waits for the replies. An error reply is a redis.Error among the replies; err is not nil only
-// if there are no replies.
+// Do sends commands and waits for the replies. An error reply is a redis.Error among them; err says why there are none.
 type Do func(commands ...[]any) (replies []any, err error)
 
 func isClosed(c <-chan struct{}) bool {

@@ -20,8 +20,7 @@ import (
 	"github.com/quorumlock/redlock/internal/endpoint"
 )
 
-// New returns a Conn to the server at a URL: redis://, rediss:// or unix://. Start connects it. The error quotes
-// nothing that may be part of a password.
+// New returns a Conn to the server at a URL. Start connects it. Errors quote nothing that may be part of a password.
 func New(url string, config Config) (*Conn, error) {
 	at, err := endpoint.Parse(url)
 	if err != nil {
@@ -68,8 +67,7 @@ func (c *Conn) SameAddress(other *Conn) bool {
 // TLS reports whether the server is to speak TLS.
 func (c *Conn) TLS() bool { return c.dialer.url.TLS }
 
-// Drain stops accepting requests other than undos. It returns when all requests are answered, when the server is away,
-// or when ctx is done.
+// Drain accepts undos alone. It returns when all requests are answered, when the server is away, or when ctx is done.
 func (c *Conn) Drain(ctx context.Context) {
 	c.mu.Lock()
 	c.draining = true

@@ -7,21 +7,17 @@ import (
 	"github.com/quorumlock/redlock/internal/resp"
 )
 
-// Command is a native command, or a script that takes any number of keys. All requests of a batch with the same script
-// are sent as one call of it. The script replies the number of keys if every key had the usual result, otherwise a list
-// with an element for each key.
+// Command is a native command, or a script, which is called once for all its requests of a batch. It replies the number
+// of keys if every key had the usual result, otherwise a list with an element for each key.
 type Command struct {
 	Script   *lua.Script                           // nil: a native command
 	Args     func(all []*Request, e *resp.Encoder) // script: appends the arguments for all requests
 	ExtraKey bool                                  // script: Config.ExtraKey is the last key
-	// Undo: it must reach the server if the request that it undoes may have reached it. So it stays queued while the
-	// server is away, is sent again if nobody can tell whether the server executed it, and is repeated after a transient
-	// error.
-	Undo bool
-	// Urgent: it goes before the other requests of its batch.
-	Urgent bool
-	// BestEffort: an Undo that is not kept for a server that is away while the queue is long already.
-	BestEffort bool
+	// Undo: it must reach the server if what it undoes may have. So it stays queued while the server is away, and is sent
+	// again after a transient error, or if nobody can tell whether the server executed it.
+	Undo       bool
+	Urgent     bool // it goes before the other requests of its batch
+	BestEffort bool // an Undo that is not kept for a server that is away while the queue is long already
 }
 
 // native is the Command of all that Ask sends.
@@ -56,20 +52,18 @@ type Request struct {
 
 // Round receives the replies to requests. Its methods must not block; see Conn.mu for the mutex held during a call.
 type Round interface {
-	// Reply is called once for each request: with the reply of a native command, or a []any of the replies to several;
-	// for a script with nil if every key had the usual result, otherwise with a []any that has an element for each key of
-	// the request; or with an error.
+	// Reply is called once for each request: with an error; with the reply to a native command, or a []any of the replies
+	// to several; for a script with nil if every key had the usual result, otherwise a []any with an element for each.
 	Reply(node int, reply any, err error)
 	// Over reports that a request need not be sent again: no caller waits for it, or nothing is left to undo.
 	Over() bool
 	// Retain announces one more call of Done.
 	Retain()
-	// Done says that the Conn has released the request. It is called once for each request sent, after Reply, and once
-	// for each Retain.
+	// Done says that the Conn has released the request. It is called once, after Reply, and once for each Retain.
 	Done()
 }
 
-// unanswered appends a request to those that fail, unless its Round has a reply. It is called with Conn.mu held.
+// unanswered appends a request to those that fail, unless its Round has a reply. Conn.mu is held.
 func (r *Request) unanswered(to []*Request) []*Request {
 	if r.replied {
 		return to
@@ -94,8 +88,7 @@ func callDone(requests []*Request) {
 	}
 }
 
-// filterOver filters a queue in place, and returns the requests that are not sent any more: nobody waits for them, or
-// nothing is left to undo. It is called with mu held.
+// filterOver filters a queue in place. over: what nobody waits for, or that has nothing left to undo. mu is held.
 func filterOver(queue []*Request) (kept, over []*Request) {
 	kept = queue[:0]
 	for _, r := range queue {
@@ -139,11 +132,8 @@ func (a *askRound) Reply(_ int, reply any, err error) {
 	}
 }
 
-// Over implements Round. A native command is never sent again.
+// A native command is never sent again. An askRound is never reused, so nothing is counted.
+
 func (a *askRound) Over() bool { return false }
-
-// Retain implements Round. An askRound is never reused, so nothing is counted.
-func (a *askRound) Retain() {}
-
-// Done implements Round.
-func (a *askRound) Done() {}
+func (a *askRound) Retain()    {}
+func (a *askRound) Done()      {}

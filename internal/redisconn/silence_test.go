@@ -49,7 +49,8 @@ func TestSilence(t *testing.T) {
 				w.oldest = at
 			}
 			if !replied {
-				fates = append(fates, []string{"waits", "times out", "late"}[w.judge(ago(asked), at, eval)])
+				q := &Request{Message: &Message{Asked: ago(asked)}, eval: eval}
+				fates = append(fates, []string{"waits", "times out", "late"}[w.judge(q, at)])
 			}
 		}
 		p, before := w.decide(), w.spared.times

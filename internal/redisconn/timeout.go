@@ -24,7 +24,7 @@ func (c *Conn) expire() {
 		if r.replied { // its own Done may come before fail
 			return
 		}
-		switch w.judge(r.Asked, sent, r.eval) {
+		switch w.judge(r, sent) {
 		case waits:
 		case isLate:
 			late = r.unanswered(late)
@@ -50,7 +50,7 @@ func (c *Conn) expire() {
 	fail(late, ErrLate)
 }
 
-// snapshot returns what the watchdog's decision depends on, apart from the requests. It is called with mu held.
+// snapshot returns what the watchdog's decision depends on, apart from the requests. mu is held.
 func (c *Conn) snapshot(now time.Time) snapshot {
 	w := snapshot{
 		suspicion: c.suspicion, config: &c.config, now: now, due: c.nextDeadline, connected: c.link != nil, since: c.since,
