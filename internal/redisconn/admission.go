@@ -7,10 +7,9 @@ import (
 	"time"
 )
 
-// A thousand connections of one process that are made at one moment, because it starts or because a server comes back,
-// have not enough of the processor for all their handshakes at once. Each would take longer than its time limit, would
-// be given up, and begun again: then none is ever complete. So handshakes with one server take turns, and what is late
-// because the process or the server has too much to do is not given up.
+// A thousand connections that are made at one moment, because a process starts or a server comes back, have not enough
+// of the processor for all their handshakes at once: each would exceed its time limit, be given up, and begun again. So
+// handshakes with one server take turns, and what is late as the process or the server is busy is not given up.
 
 // maxHandshakes is how many handshakes with one address are under way at a time: enough to keep two cores busy.
 const maxHandshakes = 32

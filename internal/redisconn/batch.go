@@ -48,8 +48,8 @@ func (b *batch) add(r *Request, out *groups) {
 	if at == len(b.levels) {
 		b.levels = slices.Grow(b.levels, 1)[:at+1]
 	}
-	g := b.levels[at].groupFor(r)
-	if g == nil {
+	g := b.levels[at].last(r.Command)
+	if g == nil || int(g.keys)+len(r.Hashes) > maxGroup {
 		g = b.newGroup(r.Command)
 		b.levels[at] = append(b.levels[at], g)
 	}
@@ -57,13 +57,10 @@ func (b *batch) add(r *Request, out *groups) {
 	g.keys += int32(len(r.Hashes))
 }
 
-// groupFor returns the last group of a request's command, nil if it has no room or if there is none.
-func (l level) groupFor(r *Request) *group {
+// last returns the last group of a command, nil if there is none.
+func (l level) last(k *Command) *group {
 	for _, g := range slices.Backward(l) {
-		if g.command == r.Command {
-			if int(g.keys)+len(r.Hashes) > maxGroup {
-				return nil
-			}
+		if g.command == k {
 			return g
 		}
 	}
@@ -94,12 +91,11 @@ func (b *batch) close(out *groups) {
 }
 
 func (b *batch) newGroup(k *Command) *group {
-	last := len(b.free) - 1
-	if last < 0 {
+	if len(b.free) == 0 {
 		return &group{command: k}
 	}
-	g := b.free[last]
-	b.free = b.free[:last]
+	g := b.free[len(b.free)-1]
+	b.free = b.free[:len(b.free)-1]
 	g.command = k
 	return g
 }

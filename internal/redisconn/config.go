@@ -56,26 +56,21 @@ type Config struct {
 	ExtraKey       string        // the last key of each command that has ExtraKey set
 
 	// Dial replaces the net package's dialer and resolver. It may be nil.
-	Dial func(ctx context.Context, network, address string) (net.Conn, error)
-	// DialID is the same for Configs with the same Dial. What is nil for a Dial that is not is no other's.
-	DialID any
+	Dial   func(ctx context.Context, network, address string) (net.Conn, error)
+	DialID any // the same for Configs with the same Dial. What is nil for a Dial that is not is no other's
 	// Credentials is asked for user and password at each attempt to connect, in place of the URL, which must have none. An
 	// empty password means no authentication. ctx ends after credentialsTimeout, or at Stop. It may be nil.
 	Credentials func(ctx context.Context, addr string) (user, password string, err error)
-	// Handshake runs with each new connection before the connection takes requests. An error refuses the server.
-	Handshake func(do Do) error
+	Handshake   func(do Do) error // runs with each new connection before that takes requests; an error refuses the server
 	// Check looks now and then whether the server is still the one of the handshake: see CheckSoon. It runs in a goroutine
 	// of its own, never twice at a time. ctx is done when the connection has ended. An error ends it. Check may be nil.
-	Check func(ctx context.Context) error
-	// CheckEvery is the mean interval between two checks; it varies at random between half and 1.5 times that.
-	CheckEvery time.Duration
-	// OnDisconnect runs after each connection that ended and after each failed attempt to connect.
-	OnDisconnect func()
+	Check        func(ctx context.Context) error
+	CheckEvery   time.Duration // the mean interval between two checks, which varies at random from half to 1.5 times that
+	OnDisconnect func()        // runs after each connection that ended and after each failed attempt to connect
 	// OnConnect runs when there is a new connection, before OnChange, and must not wait for an answer. What it sends by
 	// Ask goes ahead of the requests that waited for the connection.
 	OnConnect func()
-	// OnChange runs after each change of State. Its first run tells the outcome of the first attempt to connect.
-	OnChange func()
+	OnChange  func() // runs after each change of State; the first run tells the outcome of the first attempt to connect
 	// Explain turns an error reply into the type that users see. command is the refused command, "" if unknown.
 	Explain func(err error, command string) error
 }

@@ -43,7 +43,7 @@ type Conn struct {
 	down         error         // why not connected
 	since        time.Time     // when the last link was made
 	brief        bool          // it lasted for less than a second
-	hope         int           // not connected: how many more attempts may fail before requests are refused
+	retries      int           // not connected: how many more attempts may fail before requests fail fast
 	suspicion                  // of the link's server
 	nextDeadline time.Time     // when the watchdog will fire; zero: it is not set
 	draining     bool          // only undos are accepted
@@ -115,7 +115,7 @@ func (c *Conn) say(reason error, awhile time.Duration) {
 func (c *Conn) Returns() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.link == nil && c.hope > 0 && !c.brief
+	return c.link == nil && c.retries > 0 && !c.brief
 }
 
 // Backlog returns how many requests wait to be sent or sent again, without what goes ahead of them: see OnConnect.
@@ -166,7 +166,7 @@ func (c *Conn) eachUnanswered(visit func(r *Request, sent time.Time)) {
 func (c *Conn) checkDrained() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	over := c.link == nil && c.hope == 0 || len(c.queue)+len(c.postponed)+c.inFlight.total == 0
+	over := c.link == nil && c.retries == 0 || len(c.queue)+len(c.postponed)+c.inFlight.total == 0
 	if c.draining && over && !isClosed(c.drained) {
 		close(c.drained)
 	}

@@ -98,8 +98,8 @@ func (d *dialer) loadScripts(w *wire) error {
 		return err
 	}
 	known, err := redis.Ints(replies[0], nil)
-	if err != nil && unknownCommand(err) { // who may not ask may yet be allowed to load, but not here
-		return nil
+	if err != nil && strings.HasPrefix(strings.ToLower(err.Error()), "err unknown command") { // taken by rename-command
+		return nil // who may not ask may yet be allowed to load, but not here
 	}
 	var load [][]any
 	for i, s := range d.config.Scripts {
@@ -119,9 +119,4 @@ func (d *dialer) loadScripts(w *wire) error {
 		}
 	}
 	return nil
-}
-
-// unknownCommand reports whether the server does not know the command: rename-command takes one away.
-func unknownCommand(err error) bool {
-	return strings.HasPrefix(strings.ToLower(err.Error()), "err unknown command")
 }

@@ -69,7 +69,7 @@ func (c *Conn) keeps(k *Command) bool {
 // refusal returns why a request fails at once, nil if it can be sent. mu is held.
 func (c *Conn) refusal(k *Command) error {
 	undo := c.keeps(k)
-	waits := c.hope > 0 && !k.ofLink() && (undo || !k.BestEffort)
+	waits := c.retries > 0 && !k.ofLink() && (undo || !k.BestEffort)
 	switch {
 	case c.draining && !undo:
 		return ErrClosed

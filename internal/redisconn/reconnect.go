@@ -25,7 +25,7 @@ func (c *Conn) run() {
 		}
 		if c.rest(failures, err) != nil {
 			c.mu.Lock()
-			c.hope = 0 // what waits for a connection fails, since there will be none
+			c.retries = 0 // what waits for a connection fails, since there will be none
 			c.mu.Unlock()
 			c.loseRequests()
 			return
@@ -101,7 +101,7 @@ func (c *Conn) disconnected(err error) {
 		c.config.OnDisconnect()
 	}
 	c.mu.Lock()
-	if c.hope = c.hopeAfter(err); c.link != nil {
+	if c.retries = c.retriesAfter(err); c.link != nil {
 		c.brief = c.config.Now().Sub(c.since) < time.Second
 	}
 	c.link, c.down, c.unresponsive = nil, fmt.Errorf("%w: %w", ErrDown, err), time.Time{}
@@ -118,10 +118,10 @@ func (c *Conn) disconnected(err error) {
 	c.changed()
 }
 
-// hopeAfter returns how many attempts to connect may fail before requests are refused. A server that breaks connections
-// and is well takes new ones at once, unless it breaks one during its handshake, too. A refusal, or silence, is an
-// outage: then no request should wait for the next attempt, which may come much later. mu is held.
-func (c *Conn) hopeAfter(err error) int {
+// retriesAfter returns how many attempts to connect may fail before requests fail fast. A server that breaks
+// connections and is well takes new ones at once, unless it breaks one during its handshake, too. A refusal, or
+// silence, is an outage: then no request should wait for the next attempt, which may come much later. mu is held.
+func (c *Conn) retriesAfter(err error) int {
 	hungUp := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
 		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 	switch {
@@ -130,20 +130,20 @@ func (c *Conn) hopeAfter(err error) int {
 	case c.link != nil && !errors.Is(err, ErrTimeout):
 		return 2
 	case hungUp:
-		return max(0, c.hope-1)
+		return max(0, c.retries-1)
 	default:
 		return 0
 	}
 }
 
 // loseRequests fails the requests that were written and not answered: the server may have executed them or not. Only
-// undos are sent again, since they are idempotent. What was not written waits for the next connection if there is hope.
+// undos are sent again, since they are idempotent. What was not written may wait for the next connection.
 func (c *Conn) loseRequests() {
 	var unanswered, over []*Request
 	c.mu.Lock()
 	kept := make([]*Request, 0, len(c.queue))
 	c.eachUnanswered(func(r *Request, sent time.Time) {
-		waits := sent.IsZero() && c.hope > 0 && !r.replied && !r.Command.ofLink()
+		waits := sent.IsZero() && c.retries > 0 && !r.replied && !r.Command.ofLink()
 		if !waits {
 			unanswered = r.unanswered(unanswered)
 		}

@@ -1,8 +1,7 @@
 // Package redisconn keeps one connection to one Redis server. Any number of callers share it: requests are batched,
 // pipelined and kept in order.
 //
-// It knows Redis: authentication, scripts, pub/sub, and how connections fail; internal/endpoint knows URLs, and
-// internal/resp the bytes. It knows no locks, no votes and no other servers; callers interpret the replies.
+// It knows authentication, scripts, pub/sub and how connections fail; no locks, no votes and no other servers.
 //
 // Callers append requests to a queue. A writer takes everything in the queue and sends it with one system call; a
 // reader hands out the replies, which come in the order of the requests. So no caller waits for a free connection, a
@@ -30,7 +29,7 @@ func New(url string, config Config) (*Conn, error) {
 		return nil, errors.New("the URL has a user or a password beside NodeConfig.Credentials: leave them out of the URL")
 	}
 	c := &Conn{
-		config: config, down: errConnecting, hope: 1, wanted: make(chan struct{}, 1),
+		config: config, down: errConnecting, retries: 1, wanted: make(chan struct{}, 1),
 		stopped: make(chan struct{}), drained: make(chan struct{}), news: make(chan struct{}, 1),
 	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())

@@ -34,7 +34,7 @@ type snapshot struct {
 	took      time.Duration // of the link
 	oldest    time.Time     // when the oldest request in flight was sent; zero: none is
 	answers   uint64        // of the server, over all connections: see spared
-	hope      int           // not connected: see Conn
+	retries   int           // not connected: see Conn
 	down      error         // why not connected
 
 	firedLate, excused bool      // excused: this process is to blame, and not the server
@@ -97,7 +97,7 @@ func (w *snapshot) sentLate(r *Request, sent time.Time) bool {
 type plan struct {
 	suspicion           // from now on
 	why       error     // what overdue requests fail with
-	hopeless  bool      // the attempt to connect hangs, and delays no other request
+	failFast  bool      // the attempt to connect hangs, and delays no other request
 	replace   bool      // the connection is given up
 	changed   bool      // State has changed
 	next      time.Time // when to fire again; zero: not before something is sent
@@ -113,8 +113,8 @@ func (w *snapshot) decide() plan {
 	if errors.As(w.down, new(endpoint.CredentialsError)) || errors.As(w.down, new(*net.DNSError)) {
 		p.why = w.down // the server was not asked
 	}
-	p.hopeless = w.overdue && !w.excused
-	p.changed = p.hopeless && w.hope > 0 && !errors.Is(w.down, errConnecting) // else its outcome is awaited
+	p.failFast = w.overdue && !w.excused
+	p.changed = p.failFast && w.retries > 0 && !errors.Is(w.down, errConnecting) // else its outcome is awaited
 	return p
 }
 

@@ -12,10 +12,9 @@ import (
 )
 
 // Decoder decodes replies to the types that redigo uses: int64, string, []byte, nil and []any of these, and
-// [redis.Error], which may be an element of an array. What RESP3 adds becomes what the server would have said in RESP2,
-// so that callers need not know the protocol; only ZRANGE WITHSCORES and its like, which nests in RESP3, differs. A
-// push is a Push. Not redigo's decoder: each lock has ten replies, so this one takes all that have come at a time; and
-// redigo believes what a server announces, so that a few bytes end the process.
+// [redis.Error], which may be an element of an array. What RESP3 adds becomes what RESP2 would have said, but for a
+// Push, and ZRANGE WITHSCORES and its like, which nests. Not redigo's decoder: each lock has ten replies, so this one
+// takes all that have come at a time; and redigo believes what a server announces, so that a few bytes end the process.
 type Decoder struct {
 	Strict bool // the server may be anything yet: replies have maxStrict bytes at most, and nothing is cut short
 	Large  int  // counts the bytes of replies that are unusually large, and those that were cut
