@@ -17,7 +17,7 @@ import (
 type MismatchError struct {
 	Kind MismatchKind
 	text string
-	err  error // nil: the text says all
+	err  error // on which the conclusion rests; nil: the text says all
 }
 
 // MismatchKind is what does not match.
@@ -31,8 +31,7 @@ const (
 	NoTLS
 	// PerhapsNoTLS: the URL says TLS, and the handshake has no answer, or is cut off, as by a proxy whose server is down.
 	PerhapsNoTLS
-	// PerhapsTLS: the URL says no TLS, and what accepts the connection closes it without an answer. A server that speaks
-	// TLS does so, and so does a proxy whose server is down: nothing tells which.
+	// PerhapsTLS: the URL says no TLS, and it hangs up without an answer, as with TLS, or as a proxy whose server is down.
 	PerhapsTLS
 	// Certificate: the server's certificate is not accepted.
 	Certificate
@@ -42,7 +41,6 @@ const (
 	Alert
 )
 
-// Error says what answers, and what to write instead.
 func (e MismatchError) Error() string {
 	if e.err == nil || e.Kind != Certificate && hungUp(e.err) { // how it was closed does not matter
 		return e.text
@@ -51,7 +49,6 @@ func (e MismatchError) Error() string {
 	return e.text + ": " + printable.Beginning(why, printable.Most)
 }
 
-// Unwrap returns the error on which the conclusion rests, or nil.
 func (e MismatchError) Unwrap() error { return e.err }
 
 // Lasts reports whether only a person can mend what err is about: a certain mismatch, or what Lasting has marked.
@@ -96,9 +93,7 @@ type FirstBytes struct {
 
 func (f *FirstBytes) Read(b []byte) (int, error) {
 	n, err := f.Conn.Read(b)
-	if have := len(f.seen); have < 8 {
-		f.seen = append(f.seen, b[:min(n, 8-have)]...)
-	}
+	f.seen = append(f.seen, b[:min(n, 8-len(f.seen))]...)
 	return n, err
 }
 

@@ -69,8 +69,5 @@ func TLSError(err, silence error) error {
 // CredentialsError means that the function for user and password, or for our certificate, failed, and not the server.
 type CredentialsError struct{ Err error }
 
-// Error returns the function's own text.
 func (e CredentialsError) Error() string { return "credentials: " + e.Err.Error() }
-
-// Unwrap returns the function's error.
 func (e CredentialsError) Unwrap() error { return e.Err }

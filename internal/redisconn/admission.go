@@ -114,7 +114,6 @@ func (p *patience) begin(ctx context.Context) context.Context {
 	return ctx
 }
 
-// answered says that the server has answered.
 func (p *patience) answered() {
 	p.address.answers.Add(1)
 	p.next()
@@ -134,7 +133,6 @@ func (p *patience) wait() {
 	p.timer.Reset(p.config.ConnectTimeout)
 }
 
-// check is run by the timer.
 func (p *patience) check() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

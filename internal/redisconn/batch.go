@@ -100,7 +100,6 @@ func (b *batch) newGroup(k *Command) *group {
 	return g
 }
 
-// recycle keeps an answered group for reuse.
 func (b *batch) recycle(g *group) {
 	clear(g.requests)
 	g.requests, g.keys, g.answered, g.replies = g.requests[:0], 0, 0, nil

@@ -40,7 +40,6 @@ func (c *Conn) setCheck() {
 	c.check.Reset(next.Sub(now) + checkGrain - time.Duration(next.UnixNano())%checkGrain)
 }
 
-// runCheck is run by the check timer.
 func (c *Conn) runCheck() {
 	c.mu.Lock()
 	l := c.link

@@ -20,9 +20,9 @@ var (
 	ErrClosed  = errors.New("closed")
 	// ErrLate is an ErrTimeout of which the server is innocent: this process sent the request, or reads, too late.
 	ErrLate error = timeoutError{"no answer within the node timeout: this process was late to ask or to read"}
-)
 
-var errConnecting = fmt.Errorf("%w yet", ErrDown)
+	errConnecting = fmt.Errorf("%w yet", ErrDown)
+)
 
 // SilentError is why there is no connection to a server that can be reached and does not answer, because it is frozen,
 // overloaded or behind a network that loses most of what it is given. It satisfies errors.Is for ErrTimeout.
@@ -32,9 +32,7 @@ type SilentError struct{ timeoutError }
 type timeoutError struct{ text string }
 
 func (e timeoutError) Error() string { return e.text }
-
-// Unwrap returns ErrTimeout.
-func (timeoutError) Unwrap() error { return ErrTimeout }
+func (timeoutError) Unwrap() error   { return ErrTimeout }
 
 func silent(text string) error { return SilentError{timeoutError{text}} }
 

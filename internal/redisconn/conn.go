@@ -53,7 +53,7 @@ type Conn struct {
 
 	channel          string             // of Hear and Subscribe; "": none
 	protocol         protocol           // of the last link
-	endSecond        context.CancelFunc // ends the second connection of Subscribe; nil: there was none
+	endSecond        context.CancelFunc // ends the second connection of Subscribe, if there is one
 	brokeAtSubscribe bool               // the connection before ended with SUBSCRIBE unanswered
 }
 

@@ -66,7 +66,6 @@ func (w *wire) exchange(commands ...[]any) ([]any, error) {
 	return replies, err
 }
 
-// do is a Do.
 func (w *wire) do(commands ...[]any) ([]any, error) {
 	replies, err := w.exchange(commands...)
 	if err == nil {
@@ -80,7 +79,6 @@ func (w *wire) do(commands ...[]any) ([]any, error) {
 	return nil, err
 }
 
-// logIn authenticates and selects the database.
 func (w *wire) logIn(as login, db int) error {
 	var commands [][]any
 	switch {
@@ -140,7 +138,6 @@ func (f *flow) add(to *int, n, most int, now time.Time) error {
 	return nil
 }
 
-// take takes the replies that have come: see Decoder.Take.
 func (w *wire) take(all []resp.Reply, now func() time.Time) ([]resp.Reply, error) {
 	all, err := w.decoder.Take(all)
 	if n := w.decoder.Large; n > 0 && err == nil {
@@ -213,7 +210,6 @@ func (d *dialer) addressKey() (key addressKey, shared bool) {
 	return addressKey{d.config.DialID, d.url.Network, d.url.Address}, shared
 }
 
-// login is the user and the password for one attempt to connect.
 type login struct{ user, password string }
 
 // establish opens a connection and prepares it, in its turn. Before that it asks for the credentials and looks up the

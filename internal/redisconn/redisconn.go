@@ -29,7 +29,7 @@ func New(url string, config Config) (*Conn, error) {
 		return nil, errors.New("the URL has a user or a password beside NodeConfig.Credentials: leave them out of the URL")
 	}
 	c := &Conn{
-		config: config, down: errConnecting, retries: 1, wanted: make(chan struct{}, 1),
+		config: config, down: errConnecting, retries: 1, endSecond: func() {}, wanted: make(chan struct{}, 1),
 		stopped: make(chan struct{}), drained: make(chan struct{}), news: make(chan struct{}, 1),
 	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())

@@ -118,7 +118,6 @@ func newAsk(k *Command, asked time.Time, then func(replies []any, err error), co
 	return &Request{Message: m, Round: &askRound{then, len(commands)}}
 }
 
-// Reply implements Round.
 func (a *askRound) Reply(_ int, reply any, err error) {
 	switch {
 	case err != nil && !resp.IsError(err):

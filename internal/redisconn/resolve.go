@@ -97,7 +97,6 @@ func (n *names) last() []string {
 	return n.kept
 }
 
-// end ends the lookup that is under way.
 func (n *names) end() {
 	n.mu.Lock()
 	q := n.latest

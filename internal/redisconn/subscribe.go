@@ -39,16 +39,13 @@ func (c *Conn) changeProtocol(l *link) {
 	c.protocol = resp2
 	if l.resp3 {
 		c.protocol = resp3
-		if c.endSecond != nil {
-			c.endSecond()
-		}
+		c.endSecond()
 	}
 	c.sendSubscribe()
 	wake(c.news)
 }
 
-// Hears reports whether messages come, for all that is known, and how often a server has accepted the subscription:
-// what it said in between was missed.
+// Hears reports whether messages come, and how often a server has accepted the subscription: between, some are missed.
 func (c *Conn) Hears() (hears bool, accepts int64) {
 	_, state, _ := c.subscription()
 	return state == accepted || c.second.Load(), c.accepts.Load()
@@ -64,7 +61,6 @@ func (c *Conn) subscription() (protocol, subscribing, error) {
 	return c.protocol, c.link.subscribing, c.link.refusal
 }
 
-// subscribeAgain asks again after a refusal.
 func (c *Conn) subscribeAgain() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -74,8 +74,7 @@ func (d *Decoder) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Wait waits for the beginning of a reply. The goroutine of an idle connection waits here and not deeper in the
-// decoder: its stack can then have half the size.
+// Wait waits for a reply to begin. An idle connection's goroutine waits here, not deeper: its stack has half the size.
 func (d *Decoder) Wait() error {
 	_, err := d.r.Peek(1)
 	return err

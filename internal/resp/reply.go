@@ -50,7 +50,6 @@ func Unexpected(reply any) error {
 	return UnexpectedError{b.String()}
 }
 
-// Error shows the beginning of the reply.
 func (e UnexpectedError) Error() string { return "unexpected reply " + e.reply }
 
 // shownReply is how many bytes of a reply are shown, about; shownText is how many of each text in it.
