@@ -84,10 +84,8 @@ func Parse(raw string) (URL, error) {
 			return URL{}, err
 		}
 	}
-	if db != "" {
-		if s.DB, err = strconv.Atoi(db); err != nil || s.DB < 0 {
-			return URL{}, errors.New("the database must be a number, as in redis://host:6379/2")
-		}
+	if s.DB, err = strconv.Atoi(cmp.Or(db, "0")); err != nil || s.DB < 0 {
+		return URL{}, errors.New("the database must be a number, as in redis://host:6379/2")
 	}
 	return s, nil
 }

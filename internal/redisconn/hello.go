@@ -21,7 +21,7 @@ const (
 	resp3 protocol = 3
 )
 
-// plainFor is how long no HELLO is sent after one broke a connection, as it would each one to a proxy that knows none.
+// plainFor is how long no HELLO is sent after one broke a connection: a proxy that does not know it breaks each one.
 const plainFor = time.Hour
 
 // connect opens a connection that is ready for requests.

@@ -20,11 +20,8 @@ type Command struct {
 	BestEffort bool // an Undo that is not kept for a server that is away while the queue is long already
 }
 
-// native is the Command of all that Ask sends.
-var native = &Command{}
-
-// subscribe is the Command of a SUBSCRIBE over a link that takes requests.
-var subscribe = &Command{}
+// native is the Command of all that Ask sends, subscribe that of a SUBSCRIBE over a link that takes requests.
+var native, subscribe = &Command{}, &Command{}
 
 // ofLink reports whether what is sent is about a connection that there is, so that it waits for no other.
 func (k *Command) ofLink() bool { return k == native || k == subscribe }
