@@ -21,11 +21,11 @@ func (c *Conn) Send(r *Request) bool {
 	if k != native {
 		c.idleChecks = 0
 	}
-	refusal, kept := c.refusal(k), c.keeps(k)
+	refusal := c.refusal(k)
 	if c.link == nil {
 		c.Wanted()
 	}
-	if refusal != nil && !kept {
+	if refusal != nil && !c.keeps(k) {
 		c.mu.Unlock()
 		r.Round.Reply(r.Node, nil, refusal)
 		r.Round.Done()
