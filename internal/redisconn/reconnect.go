@@ -122,14 +122,13 @@ func (c *Conn) disconnected(err error) {
 // connections and is well takes new ones at once, unless it breaks one during its handshake, too. A refusal, or
 // silence, is an outage: then no request should wait for the next attempt, which may come much later. mu is held.
 func (c *Conn) retriesAfter(err error) int {
-	hungUp := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
-		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 	switch {
 	case isBreach(err):
 		return 0
 	case c.link != nil && !errors.Is(err, ErrTimeout):
 		return 2
-	case hungUp:
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), // it hung up
+		errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
 		return max(0, c.retries-1)
 	default:
 		return 0

@@ -88,7 +88,7 @@ func (c *Conn) match(got []resp.Reply, due []delivery) (_ []delivery, recovered 
 func (c *Conn) divide(g *group, r resp.Reply, due []delivery) []delivery {
 	if g.command.Script == nil {
 		to := g.requests[g.answered]
-		if to.Replies > 1 {
+		if to.Replies > 0 {
 			if r.Err != nil {
 				r.Value = r.Err
 			}

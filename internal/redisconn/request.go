@@ -33,7 +33,7 @@ type Message struct {
 	Hashes  []uint64  // of the keys. Requests about one key stay in order; others may change places within a batch
 	Keys    []byte    // script: the keys, encoded
 	Native  []byte    // native: the whole command, encoded, or several commands in a row
-	Replies int       // native: how many replies that makes; 0: one
+	Replies int       // native: how many replies that makes, which Round.Reply gets as a list; 0: one, and no list
 }
 
 // Request is a message to one server.
@@ -49,8 +49,8 @@ type Request struct {
 
 // Round receives the replies to requests. Its methods must not block; see Conn.mu for the mutex held during a call.
 type Round interface {
-	// Reply is called once for each request: with an error; with the reply to a native command, or a []any of the replies
-	// to several; for a script with nil if every key had the usual result, otherwise a []any with an element for each.
+	// Reply is called once for each request: with an error; with the reply to a native command, or a []any of its replies;
+	// for a script with nil if every key had the usual result, otherwise a []any with an element for each.
 	Reply(node int, reply any, err error)
 	// Over reports that a request need not be sent again: no caller waits for it, or nothing is left to undo.
 	Over() bool
@@ -99,12 +99,6 @@ func filterOver(queue []*Request) (kept, over []*Request) {
 	return kept, over
 }
 
-// askRound is the Round of an Ask.
-type askRound struct {
-	then     func(replies []any, err error)
-	commands int
-}
-
 // newAsk returns a request for replies to commands, sent one directly behind the other.
 func newAsk(k *Command, asked time.Time, then func(replies []any, err error), commands [][]any) *Request {
 	e := &resp.Encoder{}
@@ -112,24 +106,17 @@ func newAsk(k *Command, asked time.Time, then func(replies []any, err error), co
 		e.Command(command...)
 	}
 	m := &Message{Command: k, Asked: asked, Native: e.Bytes(), Replies: len(commands)}
-	return &Request{Message: m, Round: &askRound{then, len(commands)}}
+	return &Request{Message: m, Round: askRound(then)}
 }
 
-func (a *askRound) Reply(_ int, reply any, err error) {
-	switch {
-	case err != nil && !resp.IsError(err):
-		a.then(nil, err)
-	case a.commands > 1:
-		a.then(reply.([]any), nil)
-	case err != nil:
-		a.then([]any{err}, nil)
-	default:
-		a.then([]any{reply}, nil)
-	}
+// askRound is the Round of an Ask. A native command is never sent again, and nobody counts the calls of Done.
+type askRound func(replies []any, err error)
+
+func (then askRound) Reply(_ int, reply any, err error) {
+	replies, _ := reply.([]any)
+	then(replies, err)
 }
 
-// A native command is never sent again. An askRound is never reused, so nothing is counted.
-
-func (a *askRound) Over() bool { return false }
-func (a *askRound) Retain()    {}
-func (a *askRound) Done()      {}
+func (askRound) Over() bool { return false }
+func (askRound) Retain()    {}
+func (askRound) Done()      {}
