@@ -54,16 +54,14 @@ func (w *wire) exchange(commands ...[]any) ([]any, error) {
 	if err == nil && len(replies) > len(commands) {
 		err = errUnasked
 	}
-	switch {
-	case err == nil:
+	if err == nil {
 		w.patience.answered()
-	case w.patience.over.Load():
+		return replies, nil
+	}
+	if w.patience.over.Load() {
 		err = w.patience.config.noReply()
 	}
-	if err != nil {
-		err = fmt.Errorf("at %s: %w", commands[min(len(replies), len(commands)-1)][0], err)
-	}
-	return replies, err
+	return replies, fmt.Errorf("at %s: %w", commands[min(len(replies), len(commands)-1)][0], err)
 }
 
 func (w *wire) do(commands ...[]any) ([]any, error) {
