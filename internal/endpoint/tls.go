@@ -66,7 +66,8 @@ func TLSError(err, silence error) error {
 	}
 }
 
-// CredentialsError means that the function for user and password, or for our certificate, failed, and not the server.
+// CredentialsError means that the function for user and password failed, before any connection, or the one for the
+// client's certificate. The server is not to blame.
 type CredentialsError struct{ Err error }
 
 func (e CredentialsError) Error() string { return "credentials: " + e.Err.Error() }

@@ -11,7 +11,8 @@ import (
 // of the processor for all their handshakes at once: each would exceed its time limit, be given up, and begun again. So
 // handshakes with one server take turns, and what is late as the process or the server is busy is not given up.
 
-// maxHandshakes is how many handshakes with one address are under way at a time: enough to keep two cores busy.
+// maxHandshakes is how many handshakes with one address are under way at a time: enough to keep two cores busy. More of
+// them would only make each take longer.
 const maxHandshakes = 32
 
 // address is what the connections of this process to one address have in common.

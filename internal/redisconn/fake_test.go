@@ -190,7 +190,7 @@ type undated struct{ net.Conn }
 
 func (undated) SetReadDeadline(time.Time) error { return nil }
 
-// accept serves a connection. mu is held.
+// accept serves a connection. It is called with mu held.
 func (f *fake) accept(conn, from net.Conn) {
 	s := &session{Conn: conn, out: make(chan string, 1<<16)}
 	f.sessions = append(f.sessions, s)

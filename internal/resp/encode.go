@@ -10,7 +10,8 @@ import (
 	"strconv"
 )
 
-// Encoder encodes commands, each as an array of bulk strings. redigo's encoder took a sixth of a client's CPU time.
+// Encoder encodes commands, each as an array of bulk strings. Not redigo's encoder: a lock takes ten commands, and to
+// encode them with redigo took a sixth of a client's CPU time.
 type Encoder struct {
 	commands []byte // complete
 	args     []byte // the arguments of the next command
