@@ -17,7 +17,7 @@ import (
 type MismatchError struct {
 	Kind MismatchKind
 	text string
-	err  error // nil: the text says all
+	err  error // on which the conclusion rests; nil: the text says all
 }
 
 // MismatchKind is what does not match.
@@ -29,11 +29,9 @@ const (
 	NotRedis MismatchKind = iota
 	// NoTLS: the URL says TLS, and what answers does not speak it.
 	NoTLS
-	// PerhapsNoTLS: the URL says TLS, and nothing answers the handshake, or the server ends the connection in it, as a
-	// proxy does whose server is down.
+	// PerhapsNoTLS: the URL says TLS, and the handshake has no answer, or is cut off, as by a proxy whose server is down.
 	PerhapsNoTLS
-	// PerhapsTLS: the URL says no TLS, and what accepts the connection closes it without an answer. A server that speaks
-	// TLS does so, and so does a proxy whose server is down: nothing tells which.
+	// PerhapsTLS: the URL says no TLS, and it hangs up without an answer, as with TLS, or as a proxy whose server is down.
 	PerhapsTLS
 	// Certificate: the server's certificate is not accepted.
 	Certificate
@@ -43,7 +41,6 @@ const (
 	Alert
 )
 
-// Error says what answers, and what to write instead.
 func (e MismatchError) Error() string {
 	if e.err == nil || e.Kind != Certificate && hungUp(e.err) { // how it was closed does not matter
 		return e.text
@@ -52,11 +49,9 @@ func (e MismatchError) Error() string {
 	return e.text + ": " + printable.Beginning(why, printable.Most)
 }
 
-// Unwrap returns the error on which the conclusion rests, or nil.
 func (e MismatchError) Unwrap() error { return e.err }
 
-// Lasts reports whether no time and no further attempt removes what err is about, so that a person has to: a mismatch
-// that is certain, or what was marked where it was built.
+// Lasts reports whether only a person can mend what err is about: a certain mismatch, or what Lasting has marked.
 func Lasts(err error) bool {
 	var mismatch MismatchError
 	certain := []MismatchKind{NotRedis, NoTLS, Certificate, OurCertificate}
@@ -91,27 +86,25 @@ func hungUp(err error) bool {
 // FirstBytes is a connection that remembers how the first reply begins.
 type FirstBytes struct {
 	net.Conn
+	Secure bool // it speaks TLS
 
 	seen []byte
 }
 
 func (f *FirstBytes) Read(b []byte) (int, error) {
 	n, err := f.Conn.Read(b)
-	if have := len(f.seen); have < 8 {
-		f.seen = append(f.seen, b[:min(n, 8-have)]...)
-	}
+	f.seen = append(f.seen, b[:min(n, 8-len(f.seen))]...)
 	return n, err
 }
 
-// Explain explains an error before or in the handshake, if it shows what answers in place of the server. secure: the
-// connection speaks TLS.
-func (f *FirstBytes) Explain(err error, secure bool) error {
+// Explain explains an error before or in the handshake, if it shows what answers in place of the server.
+func (f *FirstBytes) Explain(err error) error {
 	switch first := string(f.seen); {
 	case strings.HasPrefix(first, "HTTP/"), strings.HasPrefix(first, "<"):
 		return MismatchError{Kind: NotRedis, text: "it is no Redis server, but answers HTTP: check host and port"}
 	case first != "" && !strings.ContainsAny(first[:1], "+-:$*_#,(!=%~>|"):
 		return MismatchError{Kind: NotRedis, text: "it is no Redis server: check host and port"}
-	case first == "" && hungUp(err) && !secure:
+	case first == "" && hungUp(err) && !f.Secure:
 		const text = "it accepts the connection and closes it without an answer, as a proxy does whose server is down, " +
 			"and a node that wants TLS (rediss://)"
 		return MismatchError{PerhapsTLS, text, err}

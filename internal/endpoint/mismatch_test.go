@@ -21,12 +21,12 @@ func handshake(secure bool, answer []byte) error {
 		_, _ = theirs.Write(answer)
 	}()
 	if secure {
-		return TLSError(tls.Client(ours, TLSConfig(nil, "node.example:6379")).Handshake(), false)
+		return TLSError(tls.Client(ours, TLSConfig(nil, "node.example:6379")).Handshake(), nil)
 	}
-	first := FirstBytes{Conn: ours}
+	first := FirstBytes{Conn: ours, Secure: secure}
 	_, _ = io.WriteString(&first, "*2\r\n$4\r\nECHO\r\n$5\r\nhello\r\n")
 	_, _ = io.ReadAll(&first)
-	return first.Explain(io.EOF, secure)
+	return first.Explain(io.EOF)
 }
 
 // What ends a handshake is told apart: only what is certain, and what nobody but a person mends, ends a wait. What
@@ -64,11 +64,12 @@ func TestWhatEndsAHandshake(t *testing.T) {
 		}
 	}
 	const silence = "no answer to the TLS handshake (a node that does not speak TLS wants redis://): for 1 s"
-	if err := TLSError(errors.New("for 1 s"), true); err.Error() != silence {
+	late := errors.New("for 1 s")
+	if err := TLSError(late, late); err.Error() != silence {
 		t.Errorf("got %v", err)
 	}
 	evil := x509.HostnameError{Certificate: &x509.Certificate{DNSNames: []string{"\x1b[31m"}}, Host: "r1"}
-	err := TLSError(&tls.CertificateVerificationError{Err: evil}, false)
+	err := TLSError(&tls.CertificateVerificationError{Err: evil}, nil)
 	if !strings.HasSuffix(err.Error(), `certificate is valid for \x1b[31m, not r1`) {
 		t.Errorf("got %q", err)
 	}

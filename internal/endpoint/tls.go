@@ -45,8 +45,9 @@ func ask(config *tls.Config) {
 	}
 }
 
-// TLSError says what is wrong where a TLS handshake has failed. silent: for lack of an answer.
-func TLSError(err error, silent bool) error {
+// TLSError says what is wrong where a TLS handshake has failed. An error that is silence means the lack of an answer.
+func TLSError(err, silence error) error {
+	const handshake = " the TLS handshake (a node that does not speak TLS wants redis://)"
 	var record tls.RecordHeaderError
 	var refused *tls.CertificateVerificationError
 	switch {
@@ -57,22 +58,17 @@ func TLSError(err error, silent bool) error {
 	case errors.As(err, &record):
 		return MismatchError{Kind: NoTLS, text: "it does not speak TLS: write redis://, or check the port"}
 	case hungUp(err):
-		const text = "it closes the connection in the TLS handshake (a node that does not speak TLS wants redis://)"
-		return MismatchError{PerhapsNoTLS, text, err}
-	case silent:
-		const text = "no answer to the TLS handshake (a node that does not speak TLS wants redis://)"
-		return MismatchError{PerhapsNoTLS, text, err}
+		return MismatchError{PerhapsNoTLS, "it closes the connection in" + handshake, err}
+	case errors.Is(err, silence):
+		return MismatchError{PerhapsNoTLS, "no answer to" + handshake, err}
 	default:
 		return alert(err)
 	}
 }
 
-// CredentialsError means that the function for user and password failed, so that no connection was tried, or the one
-// for the client's certificate. The server is not to blame.
+// CredentialsError means that the function for user and password failed, before any connection, or the one for the
+// client's certificate. The server is not to blame.
 type CredentialsError struct{ Err error }
 
-// Error returns the function's own text.
 func (e CredentialsError) Error() string { return "credentials: " + e.Err.Error() }
-
-// Unwrap returns the function's error.
 func (e CredentialsError) Unwrap() error { return e.Err }

@@ -52,7 +52,7 @@ func TestCertificatesThatChange(t *testing.T) {
 		if c.want == "" && err == nil {
 			continue
 		}
-		if err = TLSError(err, false); err.Error() != c.want || !errors.As(err, c.kind) ||
+		if err = TLSError(err, nil); err.Error() != c.want || !errors.As(err, c.kind) ||
 			!errors.Is(cause, errors.Unwrap(err)) {
 			t.Errorf("got %v, want %s", err, c.want)
 		}

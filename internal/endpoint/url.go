@@ -33,14 +33,12 @@ func (s URL) String() string {
 
 var (
 	errNoURL = errors.New("not a URL such as redis://user:password@host:6379/0, and not host:port")
-	// errUnescaped is for a text in which an @ is left over. A password with a slash in it ends the host there, and one
-	// with a question mark or a number sign, too.
+	// errUnescaped is for a text in which an @ is left over: a / or ? or # in a password ends the host there.
 	errUnescaped = errors.New("not a URL such as redis://user:password@host:6379/0: percent-encode what is special in " +
 		"user and password, such as @ / # ? % (as %40 %2F %23 %3F %25)")
 )
 
-// isList reports whether a text is several URLs, separated by commas or blanks. A password may have either, so each
-// part must be one.
+// isList reports whether a text is URLs, separated by commas or blanks. As a password may have these, all must be URLs.
 func isList(raw string) bool {
 	parts := strings.FieldsFunc(raw, func(r rune) bool { return r == ',' || unicode.IsSpace(r) })
 	return len(parts) > 1 && !slices.ContainsFunc(parts, func(part string) bool {
@@ -60,8 +58,7 @@ func Parse(raw string) (URL, error) {
 	if u.User != nil {
 		s.Username = u.User.Username()
 		var set bool
-		if s.Password, set = u.User.Password(); !set {
-			// redis-cli, too, reads redis://secret@host as a password.
+		if s.Password, set = u.User.Password(); !set { // redis-cli, too, reads redis://secret@host as a password
 			s.Username, s.Password = "", s.Username
 		}
 	}
@@ -87,10 +84,8 @@ func Parse(raw string) (URL, error) {
 			return URL{}, err
 		}
 	}
-	if db != "" {
-		if s.DB, err = strconv.Atoi(db); err != nil || s.DB < 0 {
-			return URL{}, errors.New("the database must be a number, as in redis://host:6379/2")
-		}
+	if s.DB, err = strconv.Atoi(cmp.Or(db, "0")); err != nil || s.DB < 0 {
+		return URL{}, errors.New("the database must be a number, as in redis://host:6379/2")
 	}
 	return s, nil
 }
@@ -111,7 +106,8 @@ func split(raw string) (*url.URL, error) {
 		return nil, errUnescaped
 	case err != nil || u.Opaque != "" || u.Scheme == "":
 		return nil, errNoURL
-	case strings.Contains(u.RawQuery+u.Fragment, "@"), strings.Contains(u.Path, "@") && !isSocket(u):
+	case strings.Contains(u.RawQuery+u.Fragment, "@"),
+		strings.Contains(u.Path, "@") && (u.Scheme != "unix" || u.Host != ""): // the path of a socket may have any character
 		return nil, errUnescaped
 	default:
 		return u, nil
@@ -130,20 +126,18 @@ func unknownScheme(scheme string) error {
 // hostPort returns the address of a server that is reached by TCP.
 func hostPort(u *url.URL) (string, error) {
 	host, port := u.Hostname(), cmp.Or(u.Port(), "6379")
-	if host == "" {
+	switch p, err := strconv.Atoi(port); {
+	case host == "":
 		return "", errors.New("no host")
-	}
-	if strings.Contains(host, ":") && u.Host[0] != '[' {
+	case strings.Contains(host, ":") && u.Host[0] != '[':
 		return "", errors.New("an IPv6 address needs brackets, as in redis://[::1]:6379")
-	}
-	if p, err := strconv.Atoi(port); err != nil || p < 1 || p > 65535 {
+	case err != nil || p < 1 || p > 65535:
 		return "", errors.New("port out of range 1 to 65535")
 	}
 	return net.JoinHostPort(strings.ToLower(host), port), nil
 }
 
-// SplitURL returns the URL of a server without user and password, its address as URL.String has it, and the two. Its
-// errors quote nothing that may be part of a password.
+// SplitURL returns a URL without user and password, its address as URL.String has it, and the two. Errors: as of Parse.
 func SplitURL(raw string) (bare, addr, user, password string, err error) {
 	at, err := Parse(raw)
 	if err != nil {
@@ -160,6 +154,3 @@ func SplitURL(raw string) (bare, addr, user, password string, err error) {
 	host := authority[strings.LastIndex(authority, "@")+1:]
 	return scheme + "://" + host + path, at.String(), at.Username, at.Password, nil
 }
-
-// isSocket reports whether the URL names a socket, by a path that may contain any character.
-func isSocket(u *url.URL) bool { return u.Scheme == "unix" && u.Host == "" }

@@ -7,13 +7,12 @@ import (
 	"time"
 )
 
-// A thousand connections of one process that are made at one moment, because it starts or because a server comes back,
-// have not enough of the processor for all their handshakes at once. Each would take longer than its time limit, would
-// be given up, and begun again: then none is ever complete. So handshakes with one server take turns, and what is late
-// because the process or the server has too much to do is not given up.
+// A thousand connections that are made at one moment, because a process starts or a server comes back, have not enough
+// of the processor for all their handshakes at once: each would exceed its time limit, be given up, and begun again. So
+// handshakes with one server take turns, and what is late as the process or the server is busy is not given up.
 
-// maxHandshakes is how many handshakes with one address a process has under way at a time. They are enough to keep two
-// cores busy; more of them would only make each take longer.
+// maxHandshakes is how many handshakes with one address are under way at a time: enough to keep two cores busy. More of
+// them would only make each take longer.
 const maxHandshakes = 32
 
 // address is what the connections of this process to one address have in common.
@@ -76,8 +75,7 @@ func (a *address) admit(ctx context.Context) error {
 
 func (a *address) dismiss() { <-a.slots }
 
-// maxSpared is how many more time limits a connection gets that is silent while this process runs late, or
-// while the server answers over others. It is bounded, since the one connection may be half-open.
+// maxSpared is how often a silent connection is excused. That is bounded, since the connection may be half-open.
 const maxSpared = 8
 
 // spared decides whether a silent connection is given up.
@@ -86,7 +84,7 @@ type spared struct {
 	times   int    // how often it was excused
 }
 
-// excuse reports whether the silence has a reason other than the server and the network between, and notes it.
+// excuse reports, and notes, that a silence is excused: this process is late, or the server answers over others.
 func (s *spared) excuse(answers uint64, late bool) bool {
 	if s.times == maxSpared || !late && answers == s.answers {
 		return false
@@ -102,11 +100,11 @@ type patience struct {
 	config  *Config // ConnectTimeout is for each step of the attempt
 	cancel  context.CancelCauseFunc
 	timer   *time.Timer
+	over    atomic.Bool
 
 	mu     sync.Mutex // guards the fields below
 	due    time.Time  // when the timer fires
 	spared spared
-	over   bool
 }
 
 // begin begins an attempt. The context that it returns is done when the patience is over. The caller must call end.
@@ -117,7 +115,6 @@ func (p *patience) begin(ctx context.Context) context.Context {
 	return ctx
 }
 
-// answered says that the server has answered.
 func (p *patience) answered() {
 	p.address.answers.Add(1)
 	p.next()
@@ -131,13 +128,12 @@ func (p *patience) next() {
 	p.wait()
 }
 
-// wait sets the timer. It is called with mu held.
+// wait sets the timer. mu is held.
 func (p *patience) wait() {
 	p.due = p.config.Now().Add(p.config.ConnectTimeout)
 	p.timer.Reset(p.config.ConnectTimeout)
 }
 
-// check is run by the timer.
 func (p *patience) check() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -147,15 +143,9 @@ func (p *patience) check() {
 	case p.spared.excuse(p.address.answers.Load(), late >= p.config.lateness()):
 		p.wait()
 	default:
-		p.over = true
+		p.over.Store(true)
 		p.cancel(ErrTimeout)
 	}
-}
-
-func (p *patience) isOver() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.over
 }
 
 func (p *patience) end() {

@@ -9,8 +9,7 @@ import (
 	"github.com/quorumlock/redlock/internal/resp"
 )
 
-// group is requests of one command that are sent together: as one call of a script, which gets one reply, or as native
-// commands, which get one reply each.
+// group is requests of one command that are sent together: one call of a script, or native commands, each with a reply.
 type group struct {
 	command  *Command
 	requests []*Request
@@ -39,19 +38,18 @@ var keySets = sync.Pool{New: func() any { return new(keySet) }}
 
 // add puts r into a group. If there is no room for its keys, it moves the groups so far to out.
 func (b *batch) add(r *Request, out *groups) {
-	if b.keys == nil {
-		b.keys = keySets.Get().(*keySet)
-	}
-	if !b.keys.hasRoom(len(r.Hashes)) {
+	if b.keys != nil && !b.keys.hasRoom(len(r.Hashes)) {
 		b.close(out)
+	}
+	if b.keys == nil {
 		b.keys = keySets.Get().(*keySet)
 	}
 	at := b.keys.add(r.Hashes)
 	if at == len(b.levels) {
 		b.levels = slices.Grow(b.levels, 1)[:at+1]
 	}
-	g := b.levels[at].groupFor(r)
-	if g == nil {
+	g := b.levels[at].last(r.Command)
+	if g == nil || int(g.keys)+len(r.Hashes) > maxGroup {
 		g = b.newGroup(r.Command)
 		b.levels[at] = append(b.levels[at], g)
 	}
@@ -59,13 +57,10 @@ func (b *batch) add(r *Request, out *groups) {
 	g.keys += int32(len(r.Hashes))
 }
 
-// groupFor returns the last group of a request's command, nil if it has no room or if there is none.
-func (l level) groupFor(r *Request) *group {
+// last returns the last group of a command, nil if there is none.
+func (l level) last(k *Command) *group {
 	for _, g := range slices.Backward(l) {
-		if g.command == r.Command {
-			if int(g.keys)+len(r.Hashes) > maxGroup {
-				return nil
-			}
+		if g.command == k {
 			return g
 		}
 	}
@@ -96,17 +91,15 @@ func (b *batch) close(out *groups) {
 }
 
 func (b *batch) newGroup(k *Command) *group {
-	last := len(b.free) - 1
-	if last < 0 {
+	if len(b.free) == 0 {
 		return &group{command: k}
 	}
-	g := b.free[last]
-	b.free = b.free[:last]
+	g := b.free[len(b.free)-1]
+	b.free = b.free[:len(b.free)-1]
 	g.command = k
 	return g
 }
 
-// recycle keeps an answered group for reuse.
 func (b *batch) recycle(g *group) {
 	clear(g.requests)
 	g.requests, g.keys, g.answered, g.replies = g.requests[:0], 0, 0, nil
@@ -124,17 +117,14 @@ func (g *group) encode(e *resp.Encoder, extraKey string) {
 		}
 		return
 	}
-	eval, n := false, int64(g.keys)
-	for _, r := range g.requests {
-		eval = eval || r.eval
-	}
-	if eval {
+	if slices.ContainsFunc(g.requests, func(r *Request) bool { return r.eval }) {
 		e.ArgString("EVAL")
 		e.ArgString(k.Script.Source)
 	} else {
 		e.ArgString("EVALSHA")
 		e.ArgString(k.Script.SHA)
 	}
+	n := int64(g.keys)
 	if k.ExtraKey {
 		n++
 	}
@@ -151,20 +141,17 @@ func (g *group) encode(e *resp.Encoder, extraKey string) {
 
 // details returns what a script replied about each key, nil if every key had the usual result.
 func (g *group) details(r resp.Reply) ([]any, error) {
-	if r.Err != nil {
+	all, isList := r.Value.([]any)
+	switch {
+	case r.Err != nil:
 		return nil, r.Err
+	case isList && len(all) == int(g.keys):
+		return all, nil
+	case r.Value == int64(g.keys):
+		return nil, nil
+	default:
+		return nil, resp.Unexpected(r.Value)
 	}
-	switch all := r.Value.(type) {
-	case int64:
-		if all == int64(g.keys) {
-			return nil, nil
-		}
-	case []any:
-		if len(all) == int(g.keys) {
-			return all, nil
-		}
-	}
-	return nil, resp.Unexpected(r.Value)
 }
 
 // groups is a queue of groups in a ring.
@@ -204,8 +191,7 @@ func (f *groups) pop() {
 	f.n--
 }
 
-// keySet says how often keys were added, by their hashes: two keys with one hash count as one. To clear it costs
-// nothing. The zero value is empty.
+// keySet says how often keys were added, by their hashes: keys with one hash count as one. To clear it costs nothing.
 type keySet struct {
 	slots      [1 << 10]keySlot
 	generation uint32 // a slot of another generation is empty
@@ -236,8 +222,7 @@ func (s *keySet) slot(hash uint64) *keySlot {
 	}
 }
 
-// add adds the keys of a request and returns its level, which is above the levels of all earlier requests about one of
-// these keys.
+// add adds the keys of a request and returns its level, which is above those of all earlier requests about these keys.
 func (s *keySet) add(hashes []uint64) int {
 	var level uint32
 	for _, h := range hashes {

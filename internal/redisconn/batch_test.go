@@ -37,7 +37,7 @@ func about(k *Command, keys ...string) *Request {
 		m.Hashes = append(m.Hashes, maphash.String(seed, key))
 		m.Keys = resp.AppendBulk(m.Keys, key)
 	}
-	return &Request{Message: m, Round: &askRound{}}
+	return &Request{Message: m, Round: askRound(nil)}
 }
 
 // sorted returns the groups that requests are sent in.

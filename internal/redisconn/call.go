@@ -16,28 +16,35 @@ type Call struct {
 	Args   []any       // of a script: the number of keys, the keys, the arguments
 	// Heard gets the reply, which may be a redis.Error, or why there is none. It must not block.
 	Heard func(reply any, err error)
-	// Over reports that the call must not be made again for lack of the script, since a later one has taken its place or
-	// undoes it, and may have been made. It may be nil.
+	// Over reports that the call must not be made again for lack of the script, since a later one, which may have been
+	// made, replaces or undoes it. It may be nil.
 	Over func() bool
+
+	again bool // it is made again, with the script's source
 }
 
 var errOver = errors.New("not asked again: a later request counts")
 
+// repeated returns the call with the script's source.
+func (c Call) repeated() Call {
+	c.again = true
+	return c
+}
+
 // isOver reports whether a call must not be made again, and tells that it is not.
 func (c Call) isOver() bool {
-	if c.Over == nil || !c.Over() {
+	if !c.again || c.Over == nil || !c.Over() {
 		return false
 	}
 	c.Heard(nil, errOver)
 	return true
 }
 
-// command returns the call with the script's digest, or with its source.
-func (c Call) command(source bool) []any {
+func (c Call) command() []any {
 	switch {
 	case c.Script == nil:
 		return c.Args
-	case source:
+	case c.again:
 		return append([]any{"EVAL", c.Script.Source}, c.Args...)
 	default:
 		return append([]any{"EVALSHA", c.Script.SHA}, c.Args...)
@@ -45,47 +52,44 @@ func (c Call) command(source bool) []any {
 }
 
 // lacked reports whether a reply says that the server lacks the script: since it may not be loaded, or after SCRIPT
-// FLUSH. Then the script's source is sent, here and in Behind as for rounds in resend.
+// FLUSH. Then the script's source is sent, once, here and in Behind as for rounds in resend.
 func (c Call) lacked(reply any) bool {
 	err, refused := reply.(redis.Error)
-	return refused && c.Script != nil && resp.Is(err, resp.Unloaded)
+	return refused && !c.again && c.Script != nil && resp.Is(err, resp.Unloaded)
 }
 
 // AskScript makes the call, and does not wait: see Ask.
-func (c *Conn) AskScript(call Call) { c.askScript(call, false) }
-
-func (c *Conn) askScript(call Call, source bool) {
+func (c *Conn) AskScript(call Call) {
 	c.Ask(func(replies []any, err error) {
 		switch {
 		case err != nil:
 			call.Heard(nil, err)
-		case !source && call.lacked(replies[0]):
-			if !call.isOver() {
-				c.askScript(call, true)
+		case call.lacked(replies[0]):
+			if again := call.repeated(); !again.isOver() {
+				c.AskScript(again)
 			}
 		default:
 			call.Heard(replies[0], nil)
 		}
-	}, call.command(source))
+	}, call.command())
 }
 
 // Behind returns a Do that makes the calls behind its first commands, so that they cost no round trip of their own, and
 // those whose script the server lacks once more behind the next commands, which may be none.
 func Behind(do Do, calls ...Call) Do {
-	again := false
 	return func(commands ...[]any) ([]any, error) {
-		own, made := len(commands), slices.DeleteFunc(calls, func(c Call) bool { return again && c.isOver() })
+		own, made := len(commands), slices.DeleteFunc(calls, Call.isOver)
 		calls, commands = nil, slices.Clip(commands)
 		for _, call := range made {
-			commands = append(commands, call.command(again))
+			commands = append(commands, call.command())
 		}
 		replies, err := do(commands...)
 		for i, call := range made {
 			switch {
 			case err != nil:
 				call.Heard(nil, err)
-			case !again && call.lacked(replies[own+i]):
-				calls = append(calls, call)
+			case call.lacked(replies[own+i]):
+				calls = append(calls, call.repeated())
 			default:
 				call.Heard(replies[own+i], nil)
 			}
@@ -93,7 +97,6 @@ func Behind(do Do, calls ...Call) Do {
 		if err != nil {
 			return nil, err
 		}
-		again = true
 		return replies[:own], nil
 	}
 }

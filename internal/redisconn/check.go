@@ -7,8 +7,7 @@ import (
 	"github.com/quorumlock/redlock/internal/chance"
 )
 
-// checkGrain is the distance of the moments at which checks begin. A process with many connections then wakes up once
-// for many checks, and not once for each.
+// checkGrain is the distance of the moments at which checks begin, so that a process wakes up once for many of them.
 const checkGrain = 100 * time.Millisecond
 
 // CheckSoon asks for a check at once, or as soon as there is a connection.
@@ -19,18 +18,17 @@ func (c *Conn) CheckSoon() {
 	c.setCheck()
 }
 
-// IdleChecks returns how many checks have begun, over this connection or an earlier one, since something was sent,
-// apart from what was asked.
+// IdleChecks returns how many checks have begun, over this or earlier connections, since the last request but an Ask.
 func (c *Conn) IdleChecks() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.idleChecks
 }
 
-// setCheck sets the timer for the next check. It is called with mu held.
+// setCheck sets the timer for the next check. mu is held.
 func (c *Conn) setCheck() {
 	l := c.link
-	if c.config.Check == nil || l == nil || l.ended || l.checking {
+	if c.config.Check == nil || l == nil || l.ended || l.endCheck != nil {
 		return // the next connection will set it, or the end of the check
 	}
 	if c.checkDue {
@@ -42,16 +40,15 @@ func (c *Conn) setCheck() {
 	c.check.Reset(next.Sub(now) + checkGrain - time.Duration(next.UnixNano())%checkGrain)
 }
 
-// runCheck is run by the check timer.
 func (c *Conn) runCheck() {
 	c.mu.Lock()
 	l := c.link
-	if l == nil || l.ended || l.checking {
+	if l == nil || l.ended || l.endCheck != nil {
 		c.mu.Unlock()
 		return
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	l.checking, c.checkDue, l.endCheck = true, false, cancel
+	c.checkDue, l.endCheck = false, cancel
 	c.idleChecks++
 	l.users.Add(1)
 	c.mu.Unlock()
@@ -62,7 +59,7 @@ func (c *Conn) runCheck() {
 		return
 	}
 	c.mu.Lock()
-	l.checking, l.endCheck = false, nil
+	l.endCheck = nil
 	c.setCheck()
 	c.mu.Unlock()
 }

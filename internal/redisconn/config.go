@@ -20,9 +20,9 @@ var (
 	ErrClosed  = errors.New("closed")
 	// ErrLate is an ErrTimeout of which the server is innocent: this process sent the request, or reads, too late.
 	ErrLate error = timeoutError{"no answer within the node timeout: this process was late to ask or to read"}
-)
 
-var errConnecting = fmt.Errorf("%w yet", ErrDown)
+	errConnecting = fmt.Errorf("%w yet", ErrDown)
+)
 
 // SilentError is why there is no connection to a server that can be reached and does not answer, because it is frozen,
 // overloaded or behind a network that loses most of what it is given. It satisfies errors.Is for ErrTimeout.
@@ -32,15 +32,9 @@ type SilentError struct{ timeoutError }
 type timeoutError struct{ text string }
 
 func (e timeoutError) Error() string { return e.text }
-
-// Unwrap returns ErrTimeout.
-func (timeoutError) Unwrap() error { return ErrTimeout }
+func (timeoutError) Unwrap() error   { return ErrTimeout }
 
 func silent(text string) error { return SilentError{timeoutError{text}} }
-
-func noReply(within time.Duration) error {
-	return silent("it accepts connections, but did not answer for " + seconds(within))
-}
 
 // seconds formats a duration for humans, to a tenth of a second if it is that long.
 func seconds(d time.Duration) string {
@@ -60,36 +54,34 @@ type Config struct {
 	ExtraKey       string        // the last key of each command that has ExtraKey set
 
 	// Dial replaces the net package's dialer and resolver. It may be nil.
-	Dial func(ctx context.Context, network, address string) (net.Conn, error)
-	// DialID is the same for Configs with the same Dial. What is nil for a Dial that is not is no other's.
-	DialID any
+	Dial   func(ctx context.Context, network, address string) (net.Conn, error)
+	DialID any // the same for Configs with the same Dial. What is nil for a Dial that is not is no other's
 	// Credentials is asked for user and password at each attempt to connect, in place of the URL, which must have none. An
 	// empty password means no authentication. ctx ends after credentialsTimeout, or at Stop. It may be nil.
 	Credentials func(ctx context.Context, addr string) (user, password string, err error)
-	// Handshake runs with each new connection before the connection takes requests. An error refuses the server.
-	Handshake func(do Do) error
+	Handshake   func(do Do) error // runs with each new connection before that takes requests; an error refuses the server
 	// Check looks now and then whether the server is still the one of the handshake: see CheckSoon. It runs in a goroutine
-	// of its own, only while there is a connection, and never twice at a time. An error closes the connection. ctx is done
-	// when the connection has ended. Check may be nil.
-	Check func(ctx context.Context) error
-	// CheckEvery is the mean interval between two checks; it varies at random between half and 1.5 times that.
-	CheckEvery time.Duration
-	// OnDisconnect runs after each connection that ended and after each failed attempt to connect.
-	OnDisconnect func()
-	// OnConnect runs when there is a new connection, before OnChange. What it sends by Ask goes ahead of the requests that
-	// waited for the connection. It must not wait for an answer.
+	// of its own, never twice at a time. ctx is done when the connection has ended. An error ends it. Check may be nil.
+	Check        func(ctx context.Context) error
+	CheckEvery   time.Duration // the mean interval between two checks, which varies at random from half to 1.5 times that
+	OnDisconnect func()        // runs after each connection that ended and after each failed attempt to connect
+	// OnConnect runs when there is a new connection, before OnChange, and must not wait for an answer. What it sends by
+	// Ask goes ahead of the requests that waited for the connection.
 	OnConnect func()
-	// OnChange runs after each change of State. Its first run tells the outcome of the first attempt to connect.
-	OnChange func()
+	OnChange  func() // runs after each change of State; the first run tells the outcome of the first attempt to connect
 	// Explain turns an error reply into the type that users see. command is the refused command, "" if unknown.
 	Explain func(err error, command string) error
+}
+
+// noReply returns why there is no connection to a server that has accepted one.
+func (c *Config) noReply() error {
+	return silent("it accepts connections, but did not answer for " + seconds(c.ConnectTimeout))
 }
 
 // lateness is by how much a timer fires too late if this process was not scheduled.
 func (c *Config) lateness() time.Duration { return c.Timeout / 8 }
 
-// Do sends commands and waits for the replies. An error reply is a redis.Error among the replies; err is not nil only
-// if there are no replies.
+// Do sends commands and waits for the replies. An error reply is a redis.Error among them; err says why there are none.
 type Do func(commands ...[]any) (replies []any, err error)
 
 func isClosed(c <-chan struct{}) bool {

@@ -43,7 +43,7 @@ type Conn struct {
 	down         error         // why not connected
 	since        time.Time     // when the last link was made
 	brief        bool          // it lasted for less than a second
-	hope         int           // not connected: how many more attempts may fail before requests are refused
+	retries      int           // not connected: how many more attempts may fail before requests fail fast
 	suspicion                  // of the link's server
 	nextDeadline time.Time     // when the watchdog will fire; zero: it is not set
 	draining     bool          // only undos are accepted
@@ -53,7 +53,7 @@ type Conn struct {
 
 	channel          string             // of Hear and Subscribe; "": none
 	protocol         protocol           // of the last link
-	endSecond        context.CancelFunc // ends the second connection of Subscribe; nil: there was none
+	endSecond        context.CancelFunc // ends the second connection of Subscribe, if there is one
 	brokeAtSubscribe bool               // the connection before ended with SUBSCRIBE unanswered
 }
 
@@ -69,8 +69,7 @@ type link struct {
 	// Guarded by Conn.mu:
 	writing  bool               // there is a writer, or writing has failed
 	took     time.Duration      // when the writer took the batch that it is writing: after Conn.since; 0: it writes none
-	checking bool               // there is a check
-	endCheck context.CancelFunc // ends its context; nil: there is none
+	endCheck context.CancelFunc // ends the context of the check; nil: there is none
 	ended    bool               // no writer and no check may begin
 	failure  error              // of the writer or the check; nil: the reader's error ends the link
 
@@ -98,26 +97,25 @@ func (c *Conn) State() (connected bool, err error) {
 	return c.link != nil, c.down
 }
 
-// say takes the reason why there is no connection yet. soon: the outcome of the first attempt is still awaited.
-func (c *Conn) say(reason error, soon bool) {
+// say takes the reason why there has been no connection for a while.
+func (c *Conn) say(reason error, awhile time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
 	case c.link != nil:
-	case soon && errors.Is(c.down, errConnecting):
+	case awhile < c.config.ConnectTimeout && errors.Is(c.down, errConnecting): // the first attempt is awaited still
 		c.down = fmt.Errorf("%w: %w", errConnecting, reason)
 	default:
 		c.down = fmt.Errorf("%w: %w", ErrDown, reason)
 	}
 }
 
-// Returns reports whether there is no connection, and will be one soon, for all that is known: the server has broken
-// the last one, which had lasted for a while, and has neither refused the next nor been silent. Likewise before the
-// first attempt to connect has ended.
+// Returns reports whether there is no connection and, as far as is known, will be one soon: the server has broken the
+// last one, after a while, and neither refused the next nor been silent; or the first attempt has not ended yet.
 func (c *Conn) Returns() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.link == nil && c.hope > 0 && !c.brief
+	return c.link == nil && c.retries > 0 && !c.brief
 }
 
 // Backlog returns how many requests wait to be sent or sent again, without what goes ahead of them: see OnConnect.
@@ -150,8 +148,7 @@ func (c *Conn) fail(l *link, err error) {
 	}
 }
 
-// eachUnanswered visits all unanswered requests, in order, with the time when each was sent; zero: it was not. It is
-// called with mu held.
+// eachUnanswered visits the unanswered requests, in order, with the time when each was sent; zero: not yet. mu is held.
 func (c *Conn) eachUnanswered(visit func(r *Request, sent time.Time)) {
 	for i := range c.inFlight.n {
 		g := c.inFlight.at(i)
@@ -169,7 +166,7 @@ func (c *Conn) eachUnanswered(visit func(r *Request, sent time.Time)) {
 func (c *Conn) checkDrained() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	over := c.link == nil && c.hope == 0 || len(c.queue)+len(c.postponed)+c.inFlight.total == 0
+	over := c.link == nil && c.retries == 0 || len(c.queue)+len(c.postponed)+c.inFlight.total == 0
 	if c.draining && over && !isClosed(c.drained) {
 		close(c.drained)
 	}

@@ -31,10 +31,7 @@ type wire struct {
 	flow     flow                // of what is no reply; owned by the reader
 }
 
-var errUnasked = errors.New("a reply without a request")
-
-// exchange sends commands over a connection that takes no requests yet, and returns the replies. If it fails, it
-// returns those that had come.
+// exchange sends commands over a connection that takes no requests yet, and returns the replies that have come.
 func (w *wire) exchange(commands ...[]any) ([]any, error) {
 	for _, command := range commands {
 		w.encoder.Command(command...)
@@ -57,19 +54,16 @@ func (w *wire) exchange(commands ...[]any) ([]any, error) {
 	if err == nil && len(replies) > len(commands) {
 		err = errUnasked
 	}
-	switch {
-	case err == nil:
+	if err == nil {
 		w.patience.answered()
-	case w.patience.isOver():
-		err = noReply(w.patience.config.ConnectTimeout)
+		return replies, nil
 	}
-	if err != nil {
-		err = fmt.Errorf("at %s: %w", commands[min(len(replies), len(commands)-1)][0], err)
+	if w.patience.over.Load() {
+		err = w.patience.config.noReply()
 	}
-	return replies, err
+	return replies, fmt.Errorf("at %s: %w", commands[min(len(replies), len(commands)-1)][0], err)
 }
 
-// do is a Do.
 func (w *wire) do(commands ...[]any) ([]any, error) {
 	replies, err := w.exchange(commands...)
 	if err == nil {
@@ -83,7 +77,6 @@ func (w *wire) do(commands ...[]any) ([]any, error) {
 	return nil, err
 }
 
-// logIn authenticates and selects the database.
 func (w *wire) logIn(as login, db int) error {
 	var commands [][]any
 	switch {
@@ -96,11 +89,7 @@ func (w *wire) logIn(as login, db int) error {
 	if db != 0 {
 		commands = append(commands, []any{"SELECT", db})
 	}
-	if len(commands) == 0 {
-		w.patience.answered() // the connection was accepted
-		return nil
-	}
-	replies, err := w.do(commands...)
+	replies, err := w.do(commands...) // none: it counts as an answer that the connection was accepted
 	for _, r := range replies {
 		if said, refused := r.(redis.Error); refused {
 			return said
@@ -116,18 +105,17 @@ type flow struct {
 	messages, rest, large int // since then; large: in bytes
 }
 
-// The most that a server may say within a second: messages on the channel, of which a busy fleet has a few thousand;
-// bytes of messages, of large replies, and of values that are too long to be a lock's; and anything else, of which a
-// proxy may have some.
+// The most that a server may say within a second.
 const (
-	maxMessages = 1 << 15
-	maxLarge    = 1 << 26
-	maxRest     = 1 << 6
+	maxMessages = 1 << 15 // on the channel; a busy fleet has a few thousand
+	maxLarge    = 1 << 26 // bytes of messages, of large replies, and of values that are too long to be a lock's
+	maxRest     = 1 << 6  // of anything else, which a proxy may have
 )
 
 var (
-	errFlood = errors.New("it says more that nobody asked for than can be read")
-	errLarge = errors.New("it replies with more than 64 MiB a second: the key of a lock may be another application's")
+	errUnasked = errors.New("a reply without a request")
+	errFlood   = errors.New("it says more that nobody asked for than can be read")
+	errLarge   = errors.New("it replies with more than 64 MiB a second: the key of a lock may be another application's")
 )
 
 // count counts what is no reply: a message, if ok, or something else.
@@ -148,7 +136,6 @@ func (f *flow) add(to *int, n, most int, now time.Time) error {
 	return nil
 }
 
-// take takes the replies that have come: see Decoder.Take.
 func (w *wire) take(all []resp.Reply, now func() time.Time) ([]resp.Reply, error) {
 	all, err := w.decoder.Take(all)
 	if n := w.decoder.Large; n > 0 && err == nil {
@@ -197,12 +184,11 @@ type dialer struct {
 	address *address        // set before the first attempt
 	ctx     context.Context // ends all attempts, and the inquiries
 
-	why func() error               // tells why there is no connection, or no answer; nil: all is well
-	say func(err error, soon bool) // takes the reason why there is none yet, while somebody else is waited for
+	why func() error                          // tells why there is no connection, or no answer; nil: all is well
+	say func(err error, awhile time.Duration) // takes the reason why there is none yet, while others are waited for
 
-	remote atomic.Pointer[string] // the address to which the last connection led; nil: that is not known
-
-	plainUntil time.Time // until then no HELLO is sent; owned by the goroutine that calls connect
+	remote     atomic.Pointer[string] // the address to which the last connection led; nil: that is not known
+	plainUntil time.Time              // until then no HELLO is sent; owned by the goroutine that calls connect
 
 	asking  sync.Mutex // guards inquiry; the last mutex to be locked
 	inquiry *inquiry   // for credentials, under way or not used yet; nil: none
@@ -222,12 +208,10 @@ func (d *dialer) addressKey() (key addressKey, shared bool) {
 	return addressKey{d.config.DialID, d.url.Network, d.url.Address}, shared
 }
 
-// login is the user and the password for one attempt to connect.
 type login struct{ user, password string }
 
 // establish opens a connection and prepares it, in its turn. Before that it asks for the credentials and looks up the
-// name, which may take long and must not take other handshakes' turns. prepare's context is done when the time for it
-// is over.
+// name, which may take long and must not take other handshakes' turns. prepare's context ends with the time for it.
 func (d *dialer) establish(ctx context.Context, prepare func(context.Context, *wire) error) (*wire, error) {
 	var at []string
 	as, err := d.credentials(ctx)
@@ -263,22 +247,23 @@ func (d *dialer) establish(ctx context.Context, prepare func(context.Context, *w
 func (d *dialer) open(ctx context.Context, at []string, as login, p *patience) (*wire, error) {
 	conn, err := d.dial(ctx, at, p)
 	if err != nil {
-		return nil, d.causeOf(ctx, redacted(err, as.user, as.password), false)
+		err = redacted(err, as.user, as.password)
+		return nil, d.causeOf(ctx, err, d.noConnection(err))
 	}
 	p.next()
 	if remote := conn.RemoteAddr(); remote != nil && remote.Network() == "tcp" {
 		at := remote.String()
 		d.remote.Store(&at)
 	}
-	w := &wire{patience: p, net: conn, first: endpoint.FirstBytes{Conn: conn}}
+	w := &wire{patience: p, net: conn, first: endpoint.FirstBytes{Conn: conn, Secure: d.url.TLS}}
 	w.decoder = resp.NewDecoder(&w.first)
 	w.decoder.Strict = true
 	w.unwatch = context.AfterFunc(ctx, w.close) // an unresponsive server must not delay Close either
 	if err := w.logIn(as, d.url.DB); err != nil {
 		w.unwatch()
 		w.close()
-		err = w.first.Explain(err, d.url.TLS)
-		return nil, d.causeOf(ctx, redacted(err, as.user, as.password), true)
+		err = redacted(w.first.Explain(err), as.user, as.password)
+		return nil, d.causeOf(ctx, err, d.config.noReply())
 	}
 	return w, nil
 }
@@ -299,14 +284,12 @@ func (d *dialer) dial(ctx context.Context, at []string, p *patience) (conn net.C
 	secure := tls.Client(conn, endpoint.TLSConfig(d.config.TLS, d.url.Address))
 	if err := secure.HandshakeContext(ctx); err != nil {
 		_ = conn.Close()
-		err = d.causeOf(ctx, err, true)
-		return nil, endpoint.TLSError(err, errors.Is(err, ErrTimeout))
+		return nil, endpoint.TLSError(d.causeOf(ctx, err, d.config.noReply()), ErrTimeout)
 	}
 	return secure, nil
 }
 
-// credentialsTimeout is how long Config.Credentials may take: longer than an attempt to connect, since it may ask a
-// service that is far away.
+// credentialsTimeout is for Config.Credentials: longer than an attempt to connect, since it may ask a remote service.
 const credentialsTimeout = 10 * time.Second
 
 // inquiry is a call of Config.Credentials.
@@ -317,8 +300,7 @@ type inquiry struct {
 	err   error
 }
 
-// credentials returns user and password for an attempt to connect. What Config.Credentials returns too late for one is
-// the next one's.
+// credentials returns user and password for an attempt. What Config.Credentials returns too late is for the next one.
 func (d *dialer) credentials(ctx context.Context) (login, error) {
 	if d.config.Credentials == nil {
 		return login{d.url.Username, d.url.Password}, nil
@@ -341,21 +323,18 @@ func (d *dialer) await(
 	ctx context.Context, over <-chan struct{}, limit time.Duration, why func(within time.Duration) error,
 ) error {
 	begun := d.config.Now()
-	timer := time.NewTimer(d.config.Timeout / 2)
-	defer timer.Stop()
 	for _, until := range []time.Duration{d.config.Timeout / 2, d.config.ConnectTimeout, limit} {
-		timer.Reset(min(until, limit) - d.config.Now().Sub(begun))
 		select {
 		case <-over:
 			return nil
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case <-timer.C:
+		case <-time.After(min(until, limit) - d.config.Now().Sub(begun)):
 		}
 		if until >= limit {
 			break
 		}
-		d.say(why(until), until < d.config.ConnectTimeout)
+		d.say(why(until), until)
 	}
 	return why(limit)
 }
@@ -436,17 +415,14 @@ func redacted(err error, user, password string) error {
 	case quoted:
 		return redis.Error(text)
 	case resp.Is(said, resp.Login|resp.Forbidden): // whose texts are known
-		return err
 	case strings.Contains(text, password), user != "" && user != "default" && strings.Contains(text, user):
 		return redis.Error(resp.Code(said) + " (the reply to AUTH quotes what was sent, so it is not shown)")
-	default:
-		return err
 	}
+	return err
 }
 
-// causeOf replaces the network's various time-out errors by an ErrTimeout that says what took too long, or by ctx's
-// cause if ctx was cancelled. accepted: the connection itself had been made.
-func (d *dialer) causeOf(ctx context.Context, err error, accepted bool) error {
+// causeOf replaces the network's time-out errors by late, which says what took too long, or by the cause that ctx has.
+func (d *dialer) causeOf(ctx context.Context, err, late error) error {
 	var timeout net.Error
 	switch cause := context.Cause(ctx); {
 	case errors.Is(err, ErrTimeout), errors.As(err, new(endpoint.MismatchError)):
@@ -454,7 +430,7 @@ func (d *dialer) causeOf(ctx context.Context, err error, accepted bool) error {
 	case cause != nil && !errors.Is(cause, ErrTimeout):
 		return cause
 	case cause != nil:
-		return d.noAnswer(accepted, err)
+		return late
 	case errors.As(err, &timeout) && timeout.Timeout(): // somebody else's
 		return timeoutError{err.Error()}
 	default:
@@ -469,23 +445,17 @@ func (d *dialer) explain(err error, command string) error {
 	return d.config.Explain(err, command)
 }
 
-// noAnswer returns the error of an attempt to connect that took too long. accepted: the server's machine had accepted
-// the connection. err: what ended the attempt.
-func (d *dialer) noAnswer(accepted bool, err error) error {
-	limit := seconds(d.config.ConnectTimeout)
-	if accepted {
-		return noReply(d.config.ConnectTimeout)
+// noConnection returns the error of an attempt in which no connection was made in time. err: what ended the attempt.
+func (d *dialer) noConnection(err error) error {
+	within, said := " within "+seconds(d.config.ConnectTimeout), err.Error()
+	switch {
+	case errors.As(d.why(), new(SilentError)): // the kernel accepts connections for it until its backlog is full
+		return silent("no connection" + within + ", after it had stopped answering")
+	case d.config.Dial == nil:
+		return timeoutError{"no connection" + within}
+	case said == context.Canceled.Error():
+		return timeoutError{"no connection from NodeConfig.Dial" + within}
+	default: // whom it asked for the way, perhaps
+		return timeoutError{"no connection from NodeConfig.Dial" + within + ": " + said}
 	}
-	// The kernel accepts connections for a frozen server until its backlog is full.
-	if errors.As(d.why(), new(SilentError)) {
-		return silent("no connection within " + limit + ", after it had stopped answering")
-	}
-	if d.config.Dial == nil {
-		return timeoutError{"no connection within " + limit}
-	}
-	text := "no connection from NodeConfig.Dial within " + limit
-	if said := err.Error(); said != context.Canceled.Error() { // whom it asked for the way, perhaps
-		text += ": " + said
-	}
-	return timeoutError{text}
 }

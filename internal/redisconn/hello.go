@@ -13,24 +13,22 @@ import (
 // RESP3 lets a connection take commands while it is subscribed, so that a client needs no second connection. Servers
 // before Redis 6 and some proxies do not speak it; then the link stays with RESP2, which each connection begins with.
 
-// protocol is what a connection speaks.
+// protocol is what a connection speaks. The zero value: there was none yet.
 type protocol uint8
 
-// The protocols. The zero value: there was none yet.
 const (
 	resp2 protocol = 2
 	resp3 protocol = 3
 )
 
-// plainFor is how long no HELLO is sent to a server after one that broke a connection. A proxy may close the connection
-// at a command that it does not know, and would do so for ever.
+// plainFor is how long no HELLO is sent after one broke a connection: a proxy that does not know it breaks each one.
 const plainFor = time.Hour
 
 // connect opens a connection that is ready for requests.
 func (d *dialer) connect(ctx context.Context) (*wire, error) {
 	w, err := d.establish(ctx, func(ctx context.Context, w *wire) error {
 		if err := d.prepare(w); err != nil {
-			return d.causeOf(ctx, err, true)
+			return d.causeOf(ctx, err, d.config.noReply())
 		}
 		return nil
 	})
@@ -42,19 +40,17 @@ func (d *dialer) connect(ctx context.Context) (*wire, error) {
 	return w, nil
 }
 
-// prepare runs the handshake on a new connection, which may refuse the server, chooses the protocol, and loads the
-// scripts.
+// prepare runs the handshake, which may refuse the server, on a new connection, then greets and loads the scripts.
 func (d *dialer) prepare(w *wire) error {
 	if d.config.Handshake != nil {
 		if err := d.config.Handshake(w.do); err != nil {
-			return w.first.Explain(err, d.url.TLS)
+			return w.first.Explain(err)
 		}
 	}
 	return d.explain(d.loadScripts(w), "script")
 }
 
-// greet asks for RESP3, and in the same round trip for replies to more commands, which it returns. It stays with RESP2
-// if the server refuses.
+// greet asks for RESP3, else stays with RESP2. It returns the replies to more commands, in the same round trip.
 func (d *dialer) greet(w *wire, commands ...[]any) ([]any, error) {
 	if d.config.Now().Before(d.plainUntil) {
 		return w.exchange(commands...)
@@ -86,9 +82,8 @@ func speaksRESP3(reply any) bool {
 	return false
 }
 
-// loadScripts makes EVALSHA work: it loads the scripts that the server does not have. If the server refuses to, since
-// the user may not or it does not know SCRIPT, the first call of each script sends its source. The question which ones
-// it has carries the greeting.
+// loadScripts greets, and asks in the same round trip which scripts the server has. It loads the others, for EVALSHA to
+// work. If the server refuses, as the user may not or it knows no SCRIPT, the first call of each sends its source.
 func (d *dialer) loadScripts(w *wire) error {
 	if len(d.config.Scripts) == 0 {
 		_, err := d.greet(w)
@@ -103,8 +98,8 @@ func (d *dialer) loadScripts(w *wire) error {
 		return err
 	}
 	known, err := redis.Ints(replies[0], nil)
-	if err != nil && unknownCommand(err) { // who may not ask may yet be allowed to load, but not here
-		return nil
+	if err != nil && strings.HasPrefix(strings.ToLower(err.Error()), "err unknown command") { // taken by rename-command
+		return nil // who may not ask may yet be allowed to load, but not here
 	}
 	var load [][]any
 	for i, s := range d.config.Scripts {
@@ -124,9 +119,4 @@ func (d *dialer) loadScripts(w *wire) error {
 		}
 	}
 	return nil
-}
-
-// unknownCommand reports whether the server does not know the command: rename-command takes one away.
-func unknownCommand(err error) bool {
-	return strings.HasPrefix(strings.ToLower(err.Error()), "err unknown command")
 }

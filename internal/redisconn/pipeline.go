@@ -13,28 +13,24 @@ const MaxQueue = 1 << 14
 // that is busy already. An undo that is BestEffort is kept for a server that is away if fewer requests wait.
 const maxPostponed = 1 << 10
 
-// Send queues a request and reports whether the server may execute it. It never blocks: if the server cannot answer at
-// present, Send replies the error at once, so that no Round waits for a server that is away or unresponsive. While a
-// connection that has just broken is being made anew, the request waits for that.
+// Send queues a request and reports whether the server may execute it. It never blocks: if the server cannot answer, it
+// replies the error at once, so that no Round waits. While a broken connection is made anew, it waits for that.
 func (c *Conn) Send(r *Request) bool {
 	k := r.Command
 	c.mu.Lock()
 	if k != native {
 		c.idleChecks = 0
 	}
-	undo := k.Undo && !(k.BestEffort && len(c.queue) >= maxPostponed)
-	refusal := c.refusal(k, undo)
+	refusal := c.refusal(k)
 	if c.link == nil {
 		c.Wanted()
 	}
-	if refusal != nil && !undo {
+	if refusal != nil && !c.keeps(k) {
 		c.mu.Unlock()
 		r.Round.Reply(r.Node, nil, refusal)
 		r.Round.Done()
 		return false
 	}
-	// An undo is queued even if the server cannot answer now: the server may have executed the request that it undoes, or
-	// may be about to read it.
 	r.replied, r.eval = refusal != nil, false
 	c.enqueue(r)
 	c.startWriter()
@@ -46,7 +42,7 @@ func (c *Conn) Send(r *Request) bool {
 	return true
 }
 
-// enqueue queues a request, and sets the watchdog unless its Round has a reply already. It is called with mu held.
+// enqueue queues a request, and sets the watchdog unless its Round has a reply already. mu is held.
 func (c *Conn) enqueue(r *Request) {
 	if c.goesAhead(r.Command) {
 		c.queue = slices.Insert(c.queue, c.ahead, r)
@@ -61,12 +57,19 @@ func (c *Conn) enqueue(r *Request) {
 	}
 }
 
-// goesAhead reports whether a request goes ahead of those that waited for the link. It is called with mu held.
+// goesAhead reports whether a request goes ahead of those that waited for the link. mu is held.
 func (c *Conn) goesAhead(k *Command) bool { return c.opening && k.ofLink() }
 
-// refusal returns why a request fails at once, nil if it can be sent. It is called with mu held.
-func (c *Conn) refusal(k *Command, undo bool) error {
-	waits := c.hope > 0 && !k.ofLink() && (undo || !k.BestEffort)
+// keeps reports whether a request is queued even if the server cannot answer now: an undo, since the server may have
+// executed the request that it undoes, or may be about to read it. mu is held.
+func (c *Conn) keeps(k *Command) bool {
+	return k.Undo && !(k.BestEffort && len(c.queue) >= maxPostponed)
+}
+
+// refusal returns why a request fails at once, nil if it can be sent. mu is held.
+func (c *Conn) refusal(k *Command) error {
+	undo := c.keeps(k)
+	waits := c.retries > 0 && !k.ofLink() && (undo || !k.BestEffort)
 	switch {
 	case c.draining && !undo:
 		return ErrClosed
@@ -83,7 +86,7 @@ func (c *Conn) refusal(k *Command, undo bool) error {
 	}
 }
 
-// startWriter starts a writer if the queue needs one and there is none. It is called with mu held.
+// startWriter starts a writer if the queue needs one and there is none. mu is held.
 func (c *Conn) startWriter() {
 	l := c.link
 	if l == nil || l.ended || l.writing || len(c.queue) == 0 {
@@ -116,8 +119,7 @@ func (c *Conn) write(l *link) {
 	}
 }
 
-// takeQueue moves the queue to inFlight and the link's batch. It returns false if the queue is empty: then the writer
-// must return, and the next request starts another one.
+// takeQueue moves the queue to inFlight and the link's batch. false: it is empty, and the next request starts a writer.
 func (c *Conn) takeQueue(l *link) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -19,13 +19,13 @@ func (c *Conn) run() {
 			c.connected(l)
 			err = c.serve(l)
 		}
-		c.disconnected(err, w != nil)
+		c.disconnected(err)
 		if w != nil && !(c.brief && isBreach(err)) {
 			failures = 0
 		}
-		if c.rest(failures, errors.Is(err, ErrTimeout)) != nil {
+		if c.rest(failures, err) != nil {
 			c.mu.Lock()
-			c.hope = 0 // what waits for a connection fails, since there will be none
+			c.retries = 0 // what waits for a connection fails, since there will be none
 			c.mu.Unlock()
 			c.loseRequests()
 			return
@@ -35,8 +35,8 @@ func (c *Conn) run() {
 
 // rest pauses before the next attempt to connect, and for longer than reconnectDelay unless somebody wants the
 // connection: a thousand clients that nobody uses must not make attempts all the while that a server is away.
-func (c *Conn) rest(failures int, silence bool) error {
-	err, longer := sleep(c.ctx, reconnectDelay(failures), nil), idleDelay(failures, silence)
+func (c *Conn) rest(failures int, after error) error {
+	err, longer := sleep(c.ctx, reconnectDelay(failures), nil), idleDelay(failures, after)
 	if err != nil || longer == 0 || c.Backlog() > 0 || c.awaited.Load() { // undos must get there
 		return err
 	}
@@ -68,15 +68,14 @@ func (c *Conn) serve(l *link) error {
 }
 
 func (c *Conn) connected(l *link) {
-	var unanswered []*Request
+	var unanswered, over []*Request
 	c.mu.Lock()
 	down := c.down
 	c.link, c.since, c.down, c.unresponsive = l, c.config.Now(), nil, time.Time{}
 	// Nothing is written until what goes ahead of the queue is in it. Requests that come meanwhile must stay behind those
 	// that waited, since they may be their undos.
 	c.opening, l.writing = true, true
-	kept, over := filterOver(c.queue)
-	c.queue = kept
+	c.queue, over = filterOver(c.queue)
 	for _, r := range over {
 		unanswered = r.unanswered(unanswered)
 	}
@@ -96,17 +95,16 @@ func (c *Conn) connected(l *link) {
 	c.changed()
 }
 
-// disconnected notes that a connection or an attempt to connect has ended. broke: it was a connection.
-func (c *Conn) disconnected(err error, broke bool) {
+// disconnected notes that a connection or an attempt to connect has ended.
+func (c *Conn) disconnected(err error) {
 	if c.config.OnDisconnect != nil {
 		c.config.OnDisconnect()
 	}
 	c.mu.Lock()
-	c.link, c.down, c.unresponsive = nil, fmt.Errorf("%w: %w", ErrDown, err), time.Time{}
-	c.hope = hopeAfter(err, broke, c.hope)
-	if broke {
+	if c.retries = c.retriesAfter(err); c.link != nil {
 		c.brief = c.config.Now().Sub(c.since) < time.Second
 	}
+	c.link, c.down, c.unresponsive = nil, fmt.Errorf("%w: %w", ErrDown, err), time.Time{}
 	if oldest := c.inFlight.peek(); oldest != nil && oldest.command == subscribe {
 		// All before SUBSCRIBE is answered, so it may be what has broken the connection: not by chance, if it did twice.
 		blamed := c.brokeAtSubscribe || errors.Is(err, errNoCommands)
@@ -120,32 +118,31 @@ func (c *Conn) disconnected(err error, broke bool) {
 	c.changed()
 }
 
-// hopeAfter returns how many attempts to connect may fail before requests are refused, given that number before. A
-// server that breaks connections and is well takes new ones at once, unless it breaks one during its handshake, too. A
-// refusal, or silence, is an outage: then no request should wait for the next attempt, which may come much later.
-func hopeAfter(err error, broke bool, before int) int {
-	hungUp := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
-		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+// retriesAfter returns how many attempts to connect may fail before requests fail fast. A server that breaks
+// connections and is well takes new ones at once, unless it breaks one during its handshake, too. A refusal, or
+// silence, is an outage: then no request should wait for the next attempt, which may come much later. mu is held.
+func (c *Conn) retriesAfter(err error) int {
 	switch {
 	case isBreach(err):
 		return 0
-	case broke && !errors.Is(err, ErrTimeout):
+	case c.link != nil && !errors.Is(err, ErrTimeout):
 		return 2
-	case hungUp:
-		return max(0, before-1)
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), // it hung up
+		errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+		return max(0, c.retries-1)
 	default:
 		return 0
 	}
 }
 
 // loseRequests fails the requests that were written and not answered: the server may have executed them or not. Only
-// undos are sent again, since they are idempotent. What was not written waits for the next connection if there is hope.
+// undos are sent again, since they are idempotent. What was not written may wait for the next connection.
 func (c *Conn) loseRequests() {
 	var unanswered, over []*Request
 	c.mu.Lock()
 	kept := make([]*Request, 0, len(c.queue))
 	c.eachUnanswered(func(r *Request, sent time.Time) {
-		waits := sent.IsZero() && c.hope > 0 && !r.replied && !r.Command.ofLink()
+		waits := sent.IsZero() && c.retries > 0 && !r.replied && !r.Command.ofLink()
 		if !waits {
 			unanswered = r.unanswered(unanswered)
 		}

@@ -1,8 +1,7 @@
 // Package redisconn keeps one connection to one Redis server. Any number of callers share it: requests are batched,
 // pipelined and kept in order.
 //
-// It knows Redis: authentication, scripts, pub/sub, and how connections fail; internal/endpoint knows URLs, and
-// internal/resp the bytes. It knows no locks, no votes and no other servers; callers interpret the replies.
+// It knows authentication, scripts, pub/sub and how connections fail; no locks, no votes and no other servers.
 //
 // Callers append requests to a queue. A writer takes everything in the queue and sends it with one system call; a
 // reader hands out the replies, which come in the order of the requests. So no caller waits for a free connection, a
@@ -20,8 +19,7 @@ import (
 	"github.com/quorumlock/redlock/internal/endpoint"
 )
 
-// New returns a Conn to the server at a URL: redis://, rediss:// or unix://. Start connects it. The error quotes
-// nothing that may be part of a password.
+// New returns a Conn to the server at a URL. Start connects it. Errors quote nothing that may be part of a password.
 func New(url string, config Config) (*Conn, error) {
 	at, err := endpoint.Parse(url)
 	if err != nil {
@@ -31,7 +29,7 @@ func New(url string, config Config) (*Conn, error) {
 		return nil, errors.New("the URL has a user or a password beside NodeConfig.Credentials: leave them out of the URL")
 	}
 	c := &Conn{
-		config: config, down: errConnecting, hope: 1, wanted: make(chan struct{}, 1),
+		config: config, down: errConnecting, retries: 1, endSecond: func() {}, wanted: make(chan struct{}, 1),
 		stopped: make(chan struct{}), drained: make(chan struct{}), news: make(chan struct{}, 1),
 	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
@@ -68,8 +66,7 @@ func (c *Conn) SameAddress(other *Conn) bool {
 // TLS reports whether the server is to speak TLS.
 func (c *Conn) TLS() bool { return c.dialer.url.TLS }
 
-// Drain stops accepting requests other than undos. It returns when all requests are answered, when the server is away,
-// or when ctx is done.
+// Drain accepts undos alone. It returns when all requests are answered, when the server is away, or when ctx is done.
 func (c *Conn) Drain(ctx context.Context) {
 	c.mu.Lock()
 	c.draining = true

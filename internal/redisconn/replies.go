@@ -39,28 +39,27 @@ type delivery struct {
 	err   error
 }
 
-// match appends replies to due, with the requests that they answer. It reports whether the server had been
-// unresponsive. An error ends the connection.
+// match appends replies to due, with what they answer. recovered: the server had been unresponsive. err ends the link.
 func (c *Conn) match(got []resp.Reply, due []delivery) (_ []delivery, recovered bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	defer c.startWriter() // for requests that are sent again
 	answered := false
 	for _, r := range got {
 		g := c.inFlight.peek()
 		if p, ok := r.Value.(resp.Push); ok && !isReply(p, g) {
-			message, ok := c.heard(p)
+			message, ok := messageOf(p, c.channel)
+			ok = ok && c.link.subscribing == accepted // else nothing was subscribed for it
 			if ok && err == nil {
 				due = append(due, delivery{reply: message})
 			}
 			if full := c.link.flow.count(message, ok, c.config.Now()); full != nil {
-				err = full
-				break
+				return due, recovered, full
 			}
 			continue
 		}
 		if g == nil {
-			err = errUnasked
-			break
+			return due, recovered, errUnasked
 		}
 		if !answered { // by a reply alone: a server that sends anything else may yet answer nothing
 			answered, recovered = true, !c.unresponsive.IsZero()
@@ -69,8 +68,7 @@ func (c *Conn) match(got []resp.Reply, due []delivery) (_ []delivery, recovered 
 		}
 		if g.command == subscribe {
 			if broken := c.confirm(g, r); broken != nil {
-				err = broken
-				break
+				return due, recovered, broken
 			}
 		}
 		due = c.divide(g, r, due)
@@ -83,15 +81,14 @@ func (c *Conn) match(got []resp.Reply, due []delivery) (_ []delivery, recovered 
 			err = fmt.Errorf("no longer a master: %w", c.dialer.explain(r.Err, ""))
 		}
 	}
-	c.startWriter() // for requests that are sent again
 	return due, recovered, err
 }
 
-// divide divides the next reply to a group among its requests, and appends the parts to due. It is called with mu held.
+// divide divides the next reply to a group among its requests, and appends the parts to due. mu is held.
 func (c *Conn) divide(g *group, r resp.Reply, due []delivery) []delivery {
 	if g.command.Script == nil {
 		to := g.requests[g.answered]
-		if to.Replies > 1 {
+		if to.Replies > 0 {
 			if r.Err != nil {
 				r.Value = r.Err
 			}
@@ -122,10 +119,9 @@ func (c *Conn) divide(g *group, r resp.Reply, due []delivery) []delivery {
 	return due
 }
 
-// resend queues a request again, with the script's source, if the server has refused it for lack of the script, once. A
-// server loses its scripts by SCRIPT FLUSH, and a proxy may change the server behind it. A request that is over is not
-// sent again: its undo may have been sent already, and must stay behind it. For the same reason mu is held from Over to
-// the append.
+// resend queues a request once more, with the script's source, if the server lacks the script: by SCRIPT FLUSH, or as a
+// proxy has changed the server behind it. A request that is over is not: its undo may have been sent already, and must
+// stay behind it. For the same reason mu is held from Over to the append.
 func (c *Conn) resend(r *Request, refusal error) bool {
 	if !resp.Is(refusal, resp.Unloaded) || r.eval || r.Round.Over() {
 		return false

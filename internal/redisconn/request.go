@@ -7,28 +7,21 @@ import (
 	"github.com/quorumlock/redlock/internal/resp"
 )
 
-// Command is a native command, or a script that takes any number of keys. All requests of a batch with the same script
-// are sent as one call of it. The script replies the number of keys if every key had the usual result, otherwise a list
-// with an element for each key.
+// Command is a native command, or a script, which is called once for all its requests of a batch. It replies the number
+// of keys if every key had the usual result, otherwise a list with an element for each key.
 type Command struct {
 	Script   *lua.Script                           // nil: a native command
 	Args     func(all []*Request, e *resp.Encoder) // script: appends the arguments for all requests
 	ExtraKey bool                                  // script: Config.ExtraKey is the last key
-	// Undo: it must reach the server if the request that it undoes may have reached it. So it stays queued while the
-	// server is away, is sent again if nobody can tell whether the server executed it, and is repeated after a transient
-	// error.
-	Undo bool
-	// Urgent: it goes before the other requests of its batch.
-	Urgent bool
-	// BestEffort: an Undo that is not kept for a server that is away while the queue is long already.
-	BestEffort bool
+	// Undo: it must reach the server if what it undoes may have. So it stays queued while the server is away, and is sent
+	// again after a transient error, or if nobody can tell whether the server executed it.
+	Undo       bool
+	Urgent     bool // it goes before the other requests of its batch
+	BestEffort bool // an Undo that is not kept for a server that is away while the queue is long already
 }
 
-// native is the Command of all that Ask sends.
-var native = &Command{}
-
-// subscribe is the Command of a SUBSCRIBE over a link that takes requests.
-var subscribe = &Command{}
+// native is the Command of all that Ask sends, subscribe that of a SUBSCRIBE over a link that takes requests.
+var native, subscribe = &Command{}, &Command{}
 
 // ofLink reports whether what is sent is about a connection that there is, so that it waits for no other.
 func (k *Command) ofLink() bool { return k == native || k == subscribe }
@@ -40,7 +33,7 @@ type Message struct {
 	Hashes  []uint64  // of the keys. Requests about one key stay in order; others may change places within a batch
 	Keys    []byte    // script: the keys, encoded
 	Native  []byte    // native: the whole command, encoded, or several commands in a row
-	Replies int       // native: how many replies that makes; 0: one
+	Replies int       // native: how many replies that makes, which Round.Reply gets as a list; 0: one, and no list
 }
 
 // Request is a message to one server.
@@ -56,20 +49,18 @@ type Request struct {
 
 // Round receives the replies to requests. Its methods must not block; see Conn.mu for the mutex held during a call.
 type Round interface {
-	// Reply is called once for each request: with the reply of a native command, or a []any of the replies to several;
-	// for a script with nil if every key had the usual result, otherwise with a []any that has an element for each key of
-	// the request; or with an error.
+	// Reply is called once for each request: with an error; with the reply to a native command, or a []any of its replies;
+	// for a script with nil if every key had the usual result, otherwise a []any with an element for each.
 	Reply(node int, reply any, err error)
 	// Over reports that a request need not be sent again: no caller waits for it, or nothing is left to undo.
 	Over() bool
 	// Retain announces one more call of Done.
 	Retain()
-	// Done says that the Conn has released the request. It is called once for each request sent, after Reply, and once
-	// for each Retain.
+	// Done says that the Conn has released the request. It is called once, after Reply, and once for each Retain.
 	Done()
 }
 
-// unanswered appends a request to those that fail, unless its Round has a reply. It is called with Conn.mu held.
+// unanswered appends a request to those that fail, unless its Round has a reply. Conn.mu is held.
 func (r *Request) unanswered(to []*Request) []*Request {
 	if r.replied {
 		return to
@@ -94,8 +85,7 @@ func callDone(requests []*Request) {
 	}
 }
 
-// filterOver filters a queue in place, and returns the requests that are not sent any more: nobody waits for them, or
-// nothing is left to undo. It is called with mu held.
+// filterOver filters a queue in place. over: what nobody waits for, or that has nothing left to undo. mu is held.
 func filterOver(queue []*Request) (kept, over []*Request) {
 	kept = queue[:0]
 	for _, r := range queue {
@@ -109,12 +99,6 @@ func filterOver(queue []*Request) (kept, over []*Request) {
 	return kept, over
 }
 
-// askRound is the Round of an Ask.
-type askRound struct {
-	then     func(replies []any, err error)
-	commands int
-}
-
 // newAsk returns a request for replies to commands, sent one directly behind the other.
 func newAsk(k *Command, asked time.Time, then func(replies []any, err error), commands [][]any) *Request {
 	e := &resp.Encoder{}
@@ -122,28 +106,17 @@ func newAsk(k *Command, asked time.Time, then func(replies []any, err error), co
 		e.Command(command...)
 	}
 	m := &Message{Command: k, Asked: asked, Native: e.Bytes(), Replies: len(commands)}
-	return &Request{Message: m, Round: &askRound{then, len(commands)}}
+	return &Request{Message: m, Round: askRound(then)}
 }
 
-// Reply implements Round.
-func (a *askRound) Reply(_ int, reply any, err error) {
-	switch {
-	case err != nil && !resp.IsError(err):
-		a.then(nil, err)
-	case a.commands > 1:
-		a.then(reply.([]any), nil)
-	case err != nil:
-		a.then([]any{err}, nil)
-	default:
-		a.then([]any{reply}, nil)
-	}
+// askRound is the Round of an Ask. A native command is never sent again, and nobody counts the calls of Done.
+type askRound func(replies []any, err error)
+
+func (then askRound) Reply(_ int, reply any, err error) {
+	replies, _ := reply.([]any)
+	then(replies, err)
 }
 
-// Over implements Round. A native command is never sent again.
-func (a *askRound) Over() bool { return false }
-
-// Retain implements Round. An askRound is never reused, so nothing is counted.
-func (a *askRound) Retain() {}
-
-// Done implements Round.
-func (a *askRound) Done() {}
+func (askRound) Over() bool { return false }
+func (askRound) Retain()    {}
+func (askRound) Done()      {}

@@ -1,6 +1,7 @@
 package redisconn
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net"
@@ -9,24 +10,19 @@ import (
 	"time"
 )
 
-// A host's name is looked up apart from the attempts to connect, with a time of its own: a resolver tries the servers
-// that it has one after the other, and takes seconds where the first is silent. What it finds too late for one attempt
-// is there for the next.
+// A host's name is looked up apart from the attempts to connect, with a time of its own: a resolver takes seconds where
+// the first of its servers is silent. What it finds too late for one attempt is there for the next.
 
 const (
-	// lookupTimeout is for a resolver that never returns: by itself, the usual one takes 5 s for each question, server
-	// and domain to search.
+	// lookupTimeout is for a resolver that never returns: the usual one takes 5 s for each question, server and domain.
 	lookupTimeout = time.Minute
 	// lookupFresh is for how long an answer serves the attempts that come after it, so that a thousand connections which
 	// are made at one moment do not ask as often, and one that is made anew follows a name to another address.
 	lookupFresh = 250 * time.Millisecond
+
+	maxPause = 250 * time.Millisecond // before a name's next address is tried, as RFC 8305 has it
+	maxAddrs = 16                     // how many addresses of a name are tried
 )
-
-// maxPause is the longest pause before a name's next address is tried, as RFC 8305 has it.
-const maxPause = 250 * time.Millisecond
-
-// maxAddrs is how many addresses of a name are tried.
-const maxAddrs = 16
 
 // names looks up the host of one address, for all connections to it.
 type names struct {
@@ -82,11 +78,10 @@ func (f finder) find(ctx context.Context, address string) ([]string, error) {
 	switch isDNS := errors.As(err, &dns); {
 	case isDNS && dns.IsTimeout:
 		return nil, unresolved(host, dns.Server)
-	case err == nil && len(found) == 0:
-		err = &net.DNSError{Err: "no such host", Name: host, IsNotFound: true}
-	}
-	if err != nil {
+	case err != nil:
 		return nil, lookupFailed(err)
+	case len(found) == 0:
+		return nil, lookupFailed(&net.DNSError{Err: "no such host", Name: host, IsNotFound: true})
 	}
 	found = slices.Clone(found[:min(len(found), maxAddrs)])
 	for i, addr := range found {
@@ -102,7 +97,6 @@ func (n *names) last() []string {
 	return n.kept
 }
 
-// end ends the lookup that is under way.
 func (n *names) end() {
 	n.mu.Lock()
 	q := n.latest
@@ -166,9 +160,7 @@ func race(
 			if running--; r.err == nil {
 				return r.conn, nil
 			}
-			if first == nil {
-				first = r.err
-			}
+			first = cmp.Or(first, r.err)
 			turn.Reset(0)
 		}
 	}

@@ -34,7 +34,7 @@ type snapshot struct {
 	took      time.Duration // of the link
 	oldest    time.Time     // when the oldest request in flight was sent; zero: none is
 	answers   uint64        // of the server, over all connections: see spared
-	hope      int           // not connected: see Conn
+	retries   int           // not connected: see Conn
 	down      error         // why not connected
 
 	firedLate, excused bool      // excused: this process is to blame, and not the server
@@ -42,8 +42,7 @@ type snapshot struct {
 	next               time.Time // when the next request is due; zero: there is none
 }
 
-// maxStarved is how often in a row the watchdog may fire late before a server that has not replied meanwhile counts as
-// unresponsive all the same.
+// maxStarved is how often in a row the watchdog may fire late before a server that has not replied is blamed even so.
 const maxStarved = 3
 
 // waitsForReader reports whether the watchdog fired so late that this process was probably not scheduled. Replies may
@@ -69,15 +68,14 @@ const (
 	isLate        // it fails with ErrLate: not for the server's sake
 )
 
-// judge decides about a request that was sent at the time sent; zero: not yet. eval: the server has answered that it
-// must be sent again.
-func (w *snapshot) judge(asked, sent time.Time, eval bool) fate {
-	deadline := asked.Add(w.config.Timeout)
+// judge decides about a request that was sent at the time sent; zero: not yet.
+func (w *snapshot) judge(r *Request, sent time.Time) fate {
+	deadline := r.Asked.Add(w.config.Timeout)
 	switch {
 	case w.now.Before(deadline):
 		w.next = sooner(w.next, deadline)
 		return waits
-	case w.connected && (w.excused || w.sentLate(asked, sent, eval)):
+	case w.connected && (w.excused || w.sentLate(r, sent)):
 		w.anyLate = true
 		return isLate
 	default:
@@ -86,20 +84,20 @@ func (w *snapshot) judge(asked, sent time.Time, eval bool) fate {
 	}
 }
 
-// sentLate reports whether the server had less than half of the time-out for a request, because this process was late
-// to send it. It was not where the server does not read, or where there was no connection to it.
-func (w *snapshot) sentLate(asked, sent time.Time, eval bool) bool {
+// sentLate reports whether the server had less than half of the time-out, because this process was late to send the
+// request. It was not if the server does not read or lacked the script, or if there was no connection.
+func (w *snapshot) sentLate(r *Request, sent time.Time) bool {
 	if sent.IsZero() && w.took > 0 {
 		sent = w.since.Add(w.took)
 	}
-	return !eval && !asked.Before(w.since) && (sent.IsZero() || w.now.Sub(sent) < w.config.Timeout/2)
+	return !r.eval && !r.Asked.Before(w.since) && (sent.IsZero() || w.now.Sub(sent) < w.config.Timeout/2)
 }
 
 // plan is what the watchdog has to do.
 type plan struct {
 	suspicion           // from now on
 	why       error     // what overdue requests fail with
-	hopeless  bool      // the attempt to connect hangs, and delays no other request
+	failFast  bool      // the attempt to connect hangs, and delays no other request
 	replace   bool      // the connection is given up
 	changed   bool      // State has changed
 	next      time.Time // when to fire again; zero: not before something is sent
@@ -115,8 +113,8 @@ func (w *snapshot) decide() plan {
 	if errors.As(w.down, new(endpoint.CredentialsError)) || errors.As(w.down, new(*net.DNSError)) {
 		p.why = w.down // the server was not asked
 	}
-	p.hopeless = w.overdue && !w.excused
-	p.changed = p.hopeless && w.hope > 0 && !errors.Is(w.down, errConnecting) // else its outcome is awaited
+	p.failFast = w.overdue && !w.excused
+	p.changed = p.failFast && w.retries > 0 && !errors.Is(w.down, errConnecting) // else its outcome is awaited
 	return p
 }
 

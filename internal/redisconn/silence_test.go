@@ -49,7 +49,8 @@ func TestSilence(t *testing.T) {
 				w.oldest = at
 			}
 			if !replied {
-				fates = append(fates, []string{"waits", "times out", "late"}[w.judge(ago(asked), at, eval)])
+				q := &Request{Message: &Message{Asked: ago(asked)}, eval: eval}
+				fates = append(fates, []string{"waits", "times out", "late"}[w.judge(q, at)])
 			}
 		}
 		p, before := w.decide(), w.spared.times
@@ -70,10 +71,10 @@ func readConnection(w *snapshot, words []string, ago func(string) time.Time) {
 		}
 		return
 	}
-	w.hope, w.down = 1, ErrDown
+	w.retries, w.down = 1, ErrDown
 	switch words[len(words)-1] {
-	case "hopeless":
-		w.hope = 0
+	case "failing":
+		w.retries = 0
 	case "first":
 		w.down = errConnecting
 	case "name":
@@ -113,7 +114,7 @@ func planned(w *snapshot, p plan, spared int) string {
 	say(p.spared.times > spared, "spares %d", p.spared.times)
 	say(p.starved > 0, "starved %d", p.starved)
 	say(p.replace, "replaces")
-	say(p.hopeless, "hopeless")
+	say(p.failFast, "fails fast")
 	say(p.changed, "tells")
 	say(!p.next.IsZero(), "fires %d", in(p.next))
 	return strings.Join(does, ", ")

@@ -12,9 +12,8 @@ import (
 
 // Subscription is a channel and how to handle its messages.
 type Subscription struct {
-	Channel string
-	// Handshake runs with each new second connection, before it subscribes.
-	Handshake func(do Do) error
+	Channel   string
+	Handshake func(do Do) error // runs with each new second connection, before it subscribes
 	// Message is called for one message after the other, and must not block. main: the message came over the connection
 	// that the Conn's own Handshake has accepted, not over a second one.
 	Message func(message string, main bool)
@@ -22,9 +21,8 @@ type Subscription struct {
 	Denied  func(err error) // called if the user has no permission; the next attempt follows in a minute
 }
 
-// Hear listens over the connection that all requests use, each time that it speaks RESP3. That costs next to nothing,
-// so it may be done before anybody waits for a message. What else it takes is left to Subscribe: a second connection,
-// and to ask again after a refusal.
+// Hear listens over the connection that all requests use, if it speaks RESP3. That costs next to nothing, so it may be
+// done before anybody waits. A second connection, and asking again after a refusal, are left to Subscribe.
 func (c *Conn) Hear(s *Subscription) {
 	c.hearing.Lock()
 	c.message = s.Message
@@ -36,21 +34,18 @@ func (c *Conn) Hear(s *Subscription) {
 	c.mu.Unlock()
 }
 
-// changeProtocol makes the subscription follow to a new link. It is called with mu held.
+// changeProtocol makes the subscription follow to a new link. mu is held.
 func (c *Conn) changeProtocol(l *link) {
 	c.protocol = resp2
 	if l.resp3 {
 		c.protocol = resp3
-		if c.endSecond != nil {
-			c.endSecond()
-		}
+		c.endSecond()
 	}
 	c.sendSubscribe()
-	c.tellSubscriber()
+	wake(c.news)
 }
 
-// Hears reports whether messages come, as far as is known, and how often a server has accepted the subscription: what
-// it said in between was missed.
+// Hears reports whether messages come, and how often a server has accepted the subscription: between, some are missed.
 func (c *Conn) Hears() (hears bool, accepts int64) {
 	_, state, _ := c.subscription()
 	return state == accepted || c.second.Load(), c.accepts.Load()
@@ -66,7 +61,6 @@ func (c *Conn) subscription() (protocol, subscribing, error) {
 	return c.protocol, c.link.subscribing, c.link.refusal
 }
 
-// subscribeAgain asks again after a refusal.
 func (c *Conn) subscribeAgain() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -77,8 +71,7 @@ func (c *Conn) subscribeAgain() {
 	}
 }
 
-// sendSubscribe queues SUBSCRIBE if the link needs it. The PING behind it shows that the server still takes commands:
-// see confirm. It is called with mu held.
+// sendSubscribe queues SUBSCRIBE if the link needs it, and a PING to see that commands are still taken. mu is held.
 func (c *Conn) sendSubscribe() {
 	l := c.link
 	if c.channel == "" || c.draining || l == nil || !l.resp3 || l.subscribing != unasked {
@@ -89,9 +82,8 @@ func (c *Conn) sendSubscribe() {
 }
 
 // confirm takes the next reply to SUBSCRIBE and PING. The server confirms a subscription by a push, in order with the
-// replies, but refuses one by an error reply. An error ends the connection, and the next ones stay with RESP2: the
-// server, or a proxy, speaks RESP3 and takes no commands on a subscribed connection all the same. confirm is called
-// with mu held.
+// replies, but refuses one by an error reply. An error of confirm ends the connection, and the next ones stay with
+// RESP2: something speaks RESP3, and takes no commands on a subscribed connection all the same. mu is held.
 func (c *Conn) confirm(g *group, r resp.Reply) error {
 	l := c.link
 	_, pushed := r.Value.(resp.Push)
@@ -111,23 +103,11 @@ func (c *Conn) confirm(g *group, r resp.Reply) error {
 	default:
 		return errNoCommands
 	}
-	c.tellSubscriber()
+	wake(c.news)
 	return nil
 }
 
 var errNoCommands = errors.New("no commands are taken on a subscribed connection")
-
-// tellSubscriber wakes follow because the link or its subscription has changed.
-func (c *Conn) tellSubscriber() { wake(c.news) }
-
-// heard returns the message of a push. A message that nothing was subscribed for does not count. It is called with mu
-// held.
-func (c *Conn) heard(p resp.Push) (message string, ok bool) {
-	if c.link.subscribing != accepted {
-		return "", false
-	}
-	return messageOf(p, c.channel)
-}
 
 // messageOf returns the message of the channel that a server tells.
 func messageOf(said []any, channel string) (message string, ok bool) {
@@ -139,11 +119,8 @@ func messageOf(said []any, channel string) (message string, ok bool) {
 
 // isReply reports whether a push is a reply to the oldest request.
 func isReply(p resp.Push, oldest *group) bool {
-	if oldest == nil || oldest.command != subscribe || len(p) == 0 {
-		return false
-	}
-	kind := text(p[0])
-	return kind == "subscribe" || kind == "pong"
+	asked := oldest != nil && oldest.command == subscribe && len(p) > 0
+	return asked && (text(p[0]) == "subscribe" || text(p[0]) == "pong")
 }
 
 // hear passes a message on. It is called by the reader, without mu.
@@ -155,10 +132,9 @@ func (c *Conn) hear(message string) {
 	}
 }
 
-// Subscribe listens until ctx is done: over the connection that all requests use if it speaks RESP3, otherwise over a
-// second one. It follows when the connection is lost and another one replaces it. It may be called once. If there is a
-// connection, SUBSCRIBE goes ahead of the requests that are sent after Subscribe has returned. ended waits for the end,
-// after which Message is not called any more.
+// Subscribe listens until ctx is done, over the connection that all requests use if it speaks RESP3, otherwise over a
+// second one, and again over those that replace them. It may be called once. SUBSCRIBE goes ahead of the requests that
+// are sent after Subscribe has returned. ended waits for the end, after which Message is not called any more.
 func (c *Conn) Subscribe(ctx context.Context, s *Subscription) (ended func()) {
 	c.Hear(s)
 	var running sync.WaitGroup
@@ -174,10 +150,7 @@ func (c *Conn) Subscribe(ctx context.Context, s *Subscription) (ended func()) {
 // follow keeps the subscription on the right connection until ctx is done.
 func (c *Conn) follow(ctx context.Context, s *Subscription) {
 	for ctx.Err() == nil {
-		c.mu.Lock()
-		speaks := c.protocol
-		c.mu.Unlock()
-		switch speaks {
+		switch speaks, _, _ := c.subscription(); speaks {
 		case resp3:
 			c.overMain(ctx, s)
 		case resp2:
@@ -235,11 +208,8 @@ func (s *Subscription) pause(err error, failures int) time.Duration {
 	return time.Minute
 }
 
-// The second connection, for the subscription to a server that does not speak RESP3: there, a subscribed connection
-// takes no commands.
-
-// overSecond listens over a second connection, and connects again whenever that is lost. It returns when ctx is done or
-// the first connection speaks RESP3.
+// overSecond listens over a second connection, since without RESP3 a subscribed one takes no commands, and connects
+// again whenever that is lost. It returns when ctx is done or the first connection speaks RESP3.
 func (c *Conn) overSecond(ctx context.Context, s *Subscription) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -307,10 +277,10 @@ func (c *Conn) listen(w *wire, s *Subscription) (subscribed bool, _ error) {
 	}
 }
 
-// heartbeat pings while a message is needed, and closes the connection if no answer comes between one ping and the
-// next. A connection may be half-open, for example because a firewall or a restarted host forgot it. The server then
-// has no subscriber any more, and a caller would wait for a message in vain until TCP's keepalive fails, for minutes.
+// heartbeat pings while a message is needed, and closes the connection if a ping has no answer by the next: it may be
+// half-open, as a firewall or a restarted host forgot it, and a caller would wait in vain until TCP's keepalive fails.
 func (c *Conn) heartbeat(stop <-chan struct{}, w *wire, needed func() bool, unanswered *atomic.Bool) {
+	defer w.close()
 	tick := time.NewTicker(c.config.ConnectTimeout)
 	defer tick.Stop()
 	for {
@@ -320,7 +290,6 @@ func (c *Conn) heartbeat(stop <-chan struct{}, w *wire, needed func() bool, unan
 		case <-tick.C:
 		}
 		if unanswered.Load() {
-			w.close()
 			return
 		}
 		if !needed() {
@@ -330,7 +299,6 @@ func (c *Conn) heartbeat(stop <-chan struct{}, w *wire, needed func() bool, unan
 		w.encoder.Command("PING", "")
 		_ = w.net.SetWriteDeadline(c.config.Now().Add(c.config.ConnectTimeout))
 		if w.encoder.Flush(w.net) != nil {
-			w.close()
 			return
 		}
 	}

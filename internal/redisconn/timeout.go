@@ -24,7 +24,7 @@ func (c *Conn) expire() {
 		if r.replied { // its own Done may come before fail
 			return
 		}
-		switch w.judge(r.Asked, sent, r.eval) {
+		switch w.judge(r, sent) {
 		case waits:
 		case isLate:
 			late = r.unanswered(late)
@@ -33,8 +33,8 @@ func (c *Conn) expire() {
 		}
 	})
 	p, l := w.decide(), c.link
-	if c.suspicion = p.suspicion; p.hopeless {
-		c.hope = 0
+	if c.suspicion = p.suspicion; p.failFast {
+		c.retries = 0
 	}
 	if c.nextDeadline = p.next; !p.next.IsZero() {
 		c.watchdog.Reset(p.next.Sub(now))
@@ -50,11 +50,11 @@ func (c *Conn) expire() {
 	fail(late, ErrLate)
 }
 
-// snapshot returns what the watchdog's decision depends on, apart from the requests. It is called with mu held.
+// snapshot returns what the watchdog's decision depends on, apart from the requests. mu is held.
 func (c *Conn) snapshot(now time.Time) snapshot {
 	w := snapshot{
 		suspicion: c.suspicion, config: &c.config, now: now, due: c.nextDeadline, connected: c.link != nil, since: c.since,
-		answers: c.dialer.address.answers.Load(), hope: c.hope, down: c.down,
+		answers: c.dialer.address.answers.Load(), retries: c.retries, down: c.down,
 	}
 	if w.connected {
 		w.took = c.link.took

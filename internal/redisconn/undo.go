@@ -2,12 +2,10 @@ package redisconn
 
 import "time"
 
-// An undo that fails with a transient error is sent again until nothing is left to undo. Its Round has the error by
-// then, so no caller waits for the undo.
+// How soon an undo that fails with a transient error is sent again. Its Round has the error, so no caller waits for it.
 const undoRetryDelay = 250 * time.Millisecond
 
-// postpone keeps an undo that failed with a transient error. It returns false if the request is not kept, and the
-// caller must call Done.
+// postpone keeps a request that failed with a transient error, if it is an undo; else the caller must call Done.
 func (c *Conn) postpone(r *Request) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -25,9 +23,7 @@ func (c *Conn) postpone(r *Request) bool {
 func (c *Conn) retryUndos() {
 	c.mu.Lock()
 	kept, over := filterOver(c.postponed)
-	c.queue = append(c.queue, kept...)
-	clear(c.postponed)
-	c.postponed = c.postponed[:0]
+	c.queue, c.postponed = append(c.queue, kept...), nil
 	c.startWriter()
 	c.mu.Unlock()
 	callDone(over)

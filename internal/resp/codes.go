@@ -1,7 +1,6 @@
 package resp
 
-// What the error replies of a server mean to those who get one. A code that is not in the table means nothing but that
-// the command was refused.
+// What error replies mean. A code that is not in the table means nothing but that the command was refused.
 
 // Kind is what a code may mean; some mean several things.
 type Kind uint8

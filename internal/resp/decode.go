@@ -12,17 +12,12 @@ import (
 )
 
 // Decoder decodes replies to the types that redigo uses: int64, string, []byte, nil and []any of these, and
-// [redis.Error], which may be an element of an array. What RESP3 adds becomes what the server would have said in RESP2,
-// so that callers need not know the protocol; only ZRANGE WITHSCORES and its like, which nests in RESP3, differs. A
-// push is a Push. Not redigo's decoder: each lock has ten replies, so this one takes all that have come at a time; and
-// redigo believes what a server announces, so that a few bytes end the process.
+// [redis.Error], which may be an element of an array. What RESP3 adds becomes what RESP2 would have said, but for a
+// Push, and ZRANGE WITHSCORES and its like, which nests. Not redigo's decoder: each lock has ten replies, so this one
+// takes all that have come at a time; and redigo believes what a server announces, so that a few bytes end the process.
 type Decoder struct {
-	// Strict is set until the server is known to be what it should be: replies have maxStrict bytes at most, and nothing
-	// is cut short.
-	Strict bool
-
-	// Large counts the bytes of replies that are unusually large, and those that were cut.
-	Large int
+	Strict bool // the server may be anything yet: replies have maxStrict bytes at most, and nothing is cut short
+	Large  int  // counts the bytes of replies that are unusually large, and those that were cut
 
 	r      *bufio.Reader
 	from   io.Reader
@@ -30,8 +25,7 @@ type Decoder struct {
 	full   int  // how many more calls of Take filled the buffer than did not
 }
 
-// The sizes of the decoder's buffer. It grows if the replies often fill it: thousands of idle connections need little
-// memory, and a busy one needs few system calls.
+// The sizes of the decoder's buffer, which grows if replies often fill it: thousands of idle connections need little.
 const (
 	smallBuffer = 1 << 10
 	largeBuffer = 1 << 14
@@ -47,12 +41,12 @@ type Reply struct {
 	Err   error
 }
 
-// maxReply is about the largest reply that is accepted, in bytes of memory. Usual replies have a few thousand bytes at
-// most; that to a group of surveys of the largest semaphores has four million. maxStrict is that of a handshake: INFO
-// has a few thousand bytes, the lists of a hundred fleets fifty thousand.
+// The largest reply that is accepted. Usual ones have a few thousand bytes at most.
 const (
-	maxReply  = 1 << 23
-	maxStrict = 1 << 18
+	maxReply     = 1 << 23   // bytes of memory, about: surveys of the largest semaphores, in one group, take four million
+	maxStrict    = 1 << 18   // likewise, in a handshake: INFO takes a few thousand, the lists of a hundred fleets 50,000
+	maxAnnounced = 512 << 20 // bytes of a bulk string: Redis's own limit
+	maxDepth     = 8         // of nested arrays: expected replies have two
 )
 
 // maxBulk is how much of a bulk string is kept. Expected ones are shorter. But if a caller locks a name that is the key
@@ -60,20 +54,11 @@ const (
 // connection that all locks share, unless there is so much of it that reading takes too long: see Large.
 const maxBulk = 1 << 16
 
-// maxAnnounced is the longest bulk string that is accepted: Redis's own limit.
-const maxAnnounced = 512 << 20
-
 // The memory that a value takes beside its bytes: the element of its array, and what that points to.
-const (
-	element = 16
-	boxed   = 24
-)
+const element, boxed = 16, 24
 
 // long has the types of replies that go on after their first line.
 const long = "*$%~>|=!"
-
-// maxDepth bounds nested arrays. Expected replies have a depth of two.
-const maxDepth = 8
 
 // NewDecoder returns a Decoder of what r brings.
 func NewDecoder(r io.Reader) *Decoder {
@@ -89,15 +74,13 @@ func (d *Decoder) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Wait waits for the beginning of a reply. The goroutine of an idle connection waits here and not deeper in the
-// decoder: its stack can then have half the size.
+// Wait waits for a reply to begin. An idle connection's goroutine waits here, not deeper: its stack has half the size.
 func (d *Decoder) Wait() error {
 	_, err := d.r.Peek(1)
 	return err
 }
 
-// Take waits for a reply, and appends it to all, together with the replies that have come already. An error ends the
-// connection.
+// Take waits for a reply, and appends it and those that have come already to all. An error ends the connection.
 func (d *Decoder) Take(all []Reply) ([]Reply, error) {
 	for {
 		most := maxReply
@@ -131,8 +114,7 @@ func (d *Decoder) adapt() {
 	}
 }
 
-// ready reports whether a complete reply of one line has come. An array or a bulk string does not count: the decoder
-// might have to wait for its rest.
+// ready reports whether a complete reply of one line has come. The decoder might have to wait for the rest of others.
 func (d *Decoder) ready() bool {
 	got, _ := d.r.Peek(d.r.Buffered()) // cannot fail
 	return len(got) > 2 && (strings.IndexByte(long, got[0]) < 0 || got[1] == '-') && bytes.IndexByte(got, '\n') > 0
@@ -142,19 +124,9 @@ func (d *Decoder) ready() bool {
 var ErrBadReply = errors.New("bad reply: the node does not speak the Redis protocol")
 
 func (d *Decoder) next(budget *int, depth int) (any, error) {
-	line, err := d.r.ReadSlice('\n')
-	if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
+	first, text, err := d.line(budget)
+	if err != nil {
 		return nil, err
-	}
-	if len(line) < 3 || line[len(line)-2] != '\r' || err != nil {
-		return nil, ErrBadReply
-	}
-	first, text := line[0], line[1:len(line)-2]
-	if *budget -= len(text); first != ':' {
-		*budget -= boxed
-	}
-	if *budget < 0 {
-		return nil, ErrBadReply
 	}
 	switch first {
 	case '+':
@@ -177,12 +149,27 @@ func (d *Decoder) next(budget *int, depth int) (any, error) {
 		return nil, nil
 	case n < 0:
 		return nil, ErrBadReply
-	case first == '$':
-		return d.bulk(n, budget)
-	case first == '*' && n <= int64(*budget) && depth > 0:
-		return d.array(int(n), budget, depth-1)
 	}
-	return d.long3(first, n, budget, depth)
+	return d.rest(first, n, budget, depth)
+}
+
+// line reads the first line of a reply: its type, and what else it says.
+func (d *Decoder) line(budget *int) (first byte, text []byte, _ error) {
+	line, err := d.r.ReadSlice('\n')
+	if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
+		return 0, nil, err
+	}
+	if len(line) < 3 || line[len(line)-2] != '\r' || err != nil {
+		return 0, nil, ErrBadReply
+	}
+	first, text = line[0], line[1:len(line)-2]
+	if *budget -= len(text); first != ':' {
+		*budget -= boxed
+	}
+	if *budget < 0 {
+		return 0, nil, ErrBadReply
+	}
+	return first, text, nil
 }
 
 // scalar reads the types of one line that RESP3 adds.
@@ -200,16 +187,16 @@ func scalar(first byte, text []byte) (any, error) {
 	return nil, ErrBadReply
 }
 
-// long3 reads the types of several lines that RESP3 adds.
-func (d *Decoder) long3(first byte, n int64, budget *int, depth int) (any, error) {
+// rest reads what follows the first line, which has announced n bytes or elements.
+func (d *Decoder) rest(first byte, n int64, budget *int, depth int) (any, error) {
 	switch {
-	case first == '=' || first == '!':
-		value, err := d.bulk(n, budget)
-		if err != nil {
-			return nil, err
-		}
-		said := value.([]byte)
+	case first == '$':
+		return d.bulk(n, budget)
+	case first == '=', first == '!':
+		said, err := d.bulk(n, budget)
 		switch {
+		case err != nil:
+			return nil, err
 		case first == '!':
 			return nil, redis.Error(said)
 		case len(said) < 4 || said[3] != ':':
@@ -218,16 +205,13 @@ func (d *Decoder) long3(first byte, n int64, budget *int, depth int) (any, error
 		return said[4:], nil // without the format, such as txt:
 	case depth == 0 || n > int64(*budget)/2:
 		return nil, ErrBadReply
-	case first == '~':
+	case first == '*', first == '~':
 		return d.array(int(n), budget, depth-1)
 	case first == '%':
 		return d.array(2*int(n), budget, depth-1)
 	case first == '>' && depth == maxDepth: // not within another reply
 		list, err := d.array(int(n), budget, depth-1)
-		if err != nil {
-			return nil, err
-		}
-		return Push(list.([]any)), nil
+		return Push(list), err
 	case first == '|': // attributes, which the reply follows
 		if _, err := d.array(2*int(n), budget, depth-1); err != nil {
 			return nil, err
@@ -239,12 +223,11 @@ func (d *Decoder) long3(first byte, n int64, budget *int, depth int) (any, error
 
 var okReply any = "OK"
 
-func (d *Decoder) bulk(announced int64, budget *int) (any, error) {
+func (d *Decoder) bulk(announced int64, budget *int) ([]byte, error) {
 	if announced > maxAnnounced {
 		return nil, ErrBadReply
 	}
-	n := int(announced)
-	kept := min(n, maxBulk)
+	n, kept := int(announced), min(int(announced), maxBulk)
 	if d.Strict {
 		kept = n
 	}
@@ -279,7 +262,7 @@ func (d *Decoder) skip(n int) error {
 	return err
 }
 
-func (d *Decoder) array(n int, budget *int, depth int) (any, error) {
+func (d *Decoder) array(n int, budget *int, depth int) ([]any, error) {
 	if *budget -= n * element; *budget < 0 {
 		return nil, ErrBadReply
 	}

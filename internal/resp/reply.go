@@ -15,13 +15,9 @@ func IsError(err error) bool {
 	return ok
 }
 
-// Code returns the error code of an error reply, its first word: NOPERM, OOM …, or ERR; "" if err is no error reply.
-// MAXCLIENTS stands for "max number of clients reached", which has no code of its own. Before Redis 7, the error that a
-// script fails with is quoted inside an ERR.
+// Code returns the code of an error reply, its first word: NOPERM, OOM …, or ERR; "" if err is none. MAXCLIENTS stands
+// for "max number of clients reached", which has no code. Before Redis 7, a script's error is quoted inside an ERR.
 func Code(err error) string {
-	if err == nil {
-		return ""
-	}
 	var said redis.Error
 	if !errors.As(err, &said) {
 		return ""
@@ -44,8 +40,7 @@ func Code(err error) string {
 
 func notInCode(r rune) bool { return r != '_' && (r < 'A' || r > 'Z') && (r < '0' || r > '9') }
 
-// UnexpectedError says that a reply is not of the kind that its command has. What sends it is no Redis server, or
-// something between changes what the server says.
+// UnexpectedError is for a reply that is not of its command's kind: it comes from no Redis server, or was changed.
 type UnexpectedError struct{ reply string }
 
 // Unexpected returns the error for such a reply. It has no more than the beginning: a reply may be long, or a secret.
@@ -55,7 +50,6 @@ func Unexpected(reply any) error {
 	return UnexpectedError{b.String()}
 }
 
-// Error shows the beginning of the reply.
 func (e UnexpectedError) Error() string { return "unexpected reply " + e.reply }
 
 // shownReply is how many bytes of a reply are shown, about; shownText is how many of each text in it.
