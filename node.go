@@ -400,7 +400,7 @@ func (n *node) measured(micros int64, asked, now instant) {
 	offsets := n.tokens.Offsets()
 	jumps, strayed := n.tokens.Jumps()
 	for _, m := range n.peers.nodes {
-		strayed = m.guard.SetClock(offsets[m.index].Ahead, offsets[m.index].Wrong, jumps[m.index]) || strayed
+		strayed = m.guard.SetClock(offsets[m.index], jumps[m.index]) || strayed
 		m.announce()
 	}
 	roundTrip := now.local.Sub(asked.local)
