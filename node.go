@@ -199,7 +199,7 @@ func (n *node) reprobe(ctx context.Context, kind guard.ProbeKind, also ...redisc
 		replies, err := n.conn.Do(ctx, commands...)
 		now = n.opts.clock.now()
 		return replies, err
-	}, append(n.peers.agreement.Probe(n.index, kind != guard.QuickProbe), also...)...)
+	}, append(n.peers.agreement.Probe(n.index, kind), also...)...)
 	err := n.probe(do, kind, func(micros int64) { n.measured(micros, asked, now) })
 	if err == nil {
 		_, _ = do() // what it could not do for lack of scripts

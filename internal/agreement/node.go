@@ -73,9 +73,8 @@ type inquiry struct {
 	recounted time.Time // see recounts
 }
 
-// seenWithin are the ages that are told apart when clients were last seen: at most so long ago, or longAgo. Those that
-// are at work are seen every 30 to 45 s, so longer ago than the last of these is a client that has ended without a
-// word.
+// seenWithin are the ages that are told apart when clients were last seen: at most so long ago, or longAgo. Clients at
+// work are seen every 30 to 45 s, so one that was seen longer ago than the last of these has ended without a word.
 var seenWithin = []time.Duration{
 	10 * time.Second, 20 * time.Second, 30 * time.Second, 40 * time.Second, 50 * time.Second,
 }

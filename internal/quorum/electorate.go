@@ -14,10 +14,9 @@ import (
 // Electorate is who votes: one list of nodes, or two while the nodes are being changed (WithNewNodes). What counts is
 // a majority of each list. A node that is in both lists votes in both.
 //
-// Two clients exclude each other if both need a majority of one list, whatever else each of them needs: these
-// majorities share a node, as always. So a client with the lists A and B excludes those with A alone and those with B
-// alone, which do not exclude each other. Raft changes its members by the same rule, which it calls joint consensus
-// (Ongaro, Consensus: Bridging Theory and Practice, 2014, section 4.3).
+// Two clients exclude each other if both need a majority of one list, whatever else each needs: these majorities share
+// a node. So lists A and B exclude A alone and B alone, which do not exclude each other. Raft changes its members by
+// the same rule, joint consensus (Ongaro, Consensus: Bridging Theory and Practice, 2014, section 4.3).
 type Electorate struct {
 	All   Set // the nodes of all lists
 	Size  int // their number
@@ -58,8 +57,7 @@ func (e *Electorate) Suffice(nodes Set) bool {
 	return true
 }
 
-// MayHold reports whether the nodes are a majority of some list. That is enough for another client that has this list
-// alone, and how many lists another client has is unknown.
+// MayHold reports whether the nodes are a majority of some list: enough for a client that may have that list alone.
 func (e *Electorate) MayHold(nodes Set) bool {
 	for _, l := range e.lists {
 		if (nodes & l.nodes).Size() >= l.need {
@@ -86,14 +84,7 @@ const NoReply time.Duration = -1
 // majorities have told theirs. known is false if none has.
 func (e *Electorate) MajorityBy(times []time.Duration) (d time.Duration, known bool) {
 	for _, l := range e.lists {
-		var told []time.Duration
-		for i, at := range times {
-			if l.nodes.Has(i) && at != NoReply {
-				told = append(told, at)
-			}
-		}
-		if len(told) >= l.need {
-			slices.Sort(told)
+		if told := l.sorted(times); len(told) >= l.need {
 			d, known = max(d, told[l.need-1]), true
 		}
 	}
@@ -103,18 +94,22 @@ func (e *Electorate) MajorityBy(times []time.Duration) (d time.Duration, known b
 // KeptFor returns for how long a majority of some list keeps what each node keeps for its time.
 func (e *Electorate) KeptFor(times []time.Duration) (d time.Duration) {
 	for _, l := range e.lists {
-		var kept []time.Duration
-		for i, left := range times {
-			if l.nodes.Has(i) && left != NoReply {
-				kept = append(kept, left)
-			}
-		}
-		if len(kept) >= l.need {
-			slices.Sort(kept)
-			d = max(d, kept[len(kept)-l.need])
+		if told := l.sorted(times); len(told) >= l.need {
+			d = max(d, told[len(told)-l.need])
 		}
 	}
 	return d
+}
+
+// sorted returns the times that nodes of the list have told.
+func (l *list) sorted(times []time.Duration) (told []time.Duration) {
+	for i, at := range times {
+		if l.nodes.Has(i) && at != NoReply {
+			told = append(told, at)
+		}
+	}
+	slices.Sort(told)
+	return told
 }
 
 // Least returns the smallest number of nodes that suffice. Nodes in both lists count in both, so it may be less than a
@@ -128,8 +123,7 @@ func (e *Electorate) Least() int {
 	return both + max(0, a.need-both) + max(0, b.need-both)
 }
 
-// Worst returns size and need of the list that lacks the most votes, and how many of its nodes are among the given
-// ones.
+// Worst returns size and need of the list that lacks the most votes, and how many of the given ones it has.
 func (e *Electorate) Worst(votes Set) (size, need, has int) {
 	for i, list := range e.lists {
 		if n := (votes & list.nodes).Size(); i == 0 || list.need-n > need-has {
@@ -158,6 +152,16 @@ func (s Set) Has(i int) bool { return s>>uint(i)&1 == 1 }
 
 // With returns the set and node i.
 func (s Set) With(i int) Set { return s | 1<<uint(i) }
+
+// Where returns those of the first n nodes for which is returns true.
+func Where(n int, is func(i int) bool) (s Set) {
+	for i := range n {
+		if is(i) {
+			s = s.With(i)
+		}
+	}
+	return s
+}
 
 // Size returns how many nodes are in the set.
 func (s Set) Size() int { return bits.OnesCount32(uint32(s)) }
