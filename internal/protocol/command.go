@@ -7,6 +7,7 @@ package protocol
 
 import (
 	"slices"
+	"strconv"
 
 	"github.com/quorumlock/redlock/internal/guard"
 	"github.com/quorumlock/redlock/internal/lua"
@@ -14,8 +15,7 @@ import (
 	"github.com/quorumlock/redlock/internal/resp"
 )
 
-// The commands. Where a script takes several requests in one call, they stand in a row each, unless the function says
-// otherwise.
+// The commands. Of several requests in one call of a script, each has a row, unless the function says otherwise.
 var (
 	AcquirePlain = &Command{native: set, read: readSet, Reader: Read}
 	Acquire      = script(Command{read: readAcquire}, columns,
@@ -26,9 +26,8 @@ var (
 	Adopt          = script(Command{read: readAcquire}, rows((*Request).adopt), "revoked", "label", "watchers", "adopt")
 	Enqueue        = script(Command{read: readAcquire, Reader: Read}, rows((*Request).enqueue), queueing("enqueue")...)
 	Raise          = script(Command{read: readAcquire}, rows((*Request).propose), "propose", "watchers", "raise")
-	// LastRaise goes to nodes that have told their token once. They know no larger one when they are asked to accept a
-	// larger one: while the lock is ours, nobody else's is accepted. The nearest node could have each attempt raise its
-	// token without end.
+	// LastRaise goes to nodes that have told their token once. They know no larger one when asked again: while the lock is
+	// ours, nobody else's is accepted. The nearest node could have each attempt raise its token without end.
 	LastRaise = &Command{Command: Raise.Command, read: readLastRaise}
 	Extend    = urgent(Command{read: readExtend, Trust: guard.TrustOurs, Reader: KeepReading}, rowsThenValues,
 		"revoked", "watchers", "value", "extend")
@@ -42,8 +41,7 @@ var (
 	StopReading = undo(Command{read: readRelease}, rows((*Request).leave),
 		"readers", "propose", "queue", "watchers", "stop_reading")
 
-	// Once writes a register. A node accepts that only while the writer's owner has the lock there, so it refuses a write
-	// that comes too late.
+	// Once writes a register. A node accepts that only while the writer's owner has the lock there, so never too late.
 	Once = script(Command{read: readOnce}, rows((*Request).entry), "register", "once")
 	// Deliver is Once for an entry that a majority has: a node accepts it from any client.
 	Deliver = delivering(Once)
@@ -89,8 +87,7 @@ func urgent(k Command, args encoder, files ...string) *Command {
 	return script(k, args, files...)
 }
 
-// undo returns a script that must reach every node that may have executed what the script undoes. Since its votes grant
-// no lock, those of abstaining nodes count, too.
+// undo returns a script that must reach each node that may have done what it undoes. No vote is a grant, so all count.
 func undo(k Command, args encoder, files ...string) *Command {
 	k.Undo, k.Trust = true, guard.TrustAll
 	return script(k, args, files...)
@@ -106,7 +103,8 @@ func delivering(once *Command) *Command {
 func set(q *Request, b []byte) []byte {
 	b = append(append(append(b, "*6\r\n$3\r\nSET\r\n"...), q.Keys...), q.ownerForm[:]...)
 	var digits [20]byte
-	return resp.AppendBulk(append(b, "$2\r\nNX\r\n$2\r\nPX\r\n"...), appendMillis(digits[:0], q.TTL))
+	ttl := strconv.AppendInt(digits[:0], q.TTL.Milliseconds(), 10)
+	return resp.AppendBulk(append(b, "$2\r\nNX\r\n$2\r\nPX\r\n"...), ttl)
 }
 
 // Each of these appends a request's arguments, once for each of its keys.
@@ -175,8 +173,7 @@ func rowsOfNames(all []*redisconn.Request, e *resp.Encoder) {
 	}
 }
 
-// columns encodes all owners, then each token with its key, then the TTLs, a single one if all are the same, and the
-// channel of the waiters.
+// columns encodes all owners, each token with its key, the TTLs, a single one if all are the same, and the channel.
 func columns(all []*redisconn.Request, e *resp.Encoder) {
 	for _, r := range all {
 		of(r).argOwner(e)
