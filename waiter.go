@@ -54,12 +54,13 @@ func (a *attempt) inQueues(b *ballot) *waiter {
 func (w *waiter) notify(node int, a quorum.Answer, main bool) {
 	w.locker.nodes[node].judgeToken(&a, w.queuedToken)
 	w.mu.Lock()
-	behind := false
+	basis := waiting.Notified
 	if r := w.asking; main && r != nil {
-		votes := r.poll.SoFar()
-		behind = votes.Voted(node) && votes.Answer(node).Vote == quorum.Taken
+		if votes := r.poll.SoFar(); votes.Voted(node) && votes.Answer(node).Vote == quorum.Taken {
+			basis = waiting.HandedOver
+		}
 	}
-	w.notified.Receive(node, a, w.queuedToken, behind)
+	w.notified.Receive(node, a, w.queuedToken, basis)
 	w.mu.Unlock()
 	w.signal()
 }
