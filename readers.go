@@ -14,9 +14,7 @@ import (
 // same time. Readers' votes agree on the marker, so any number of readers can have a majority each. Readers need not be
 // counted across nodes: each node keeps the marker until the last lease of its own readers ends.
 //
-// Why neither readers nor writers starve: they wait in one queue. While a writer waits on a node, that node admits no
-// reader that came later, and the writer's turn comes with the end of the last reader ahead of it. A release admits all
-// readers up to the next writer, and these are ahead of any writer that came later.
+// Why neither readers nor writers starve is in docs/adr/0010-readers-and-writers.md: they wait in one queue.
 
 // RLock waits until no writer holds the lock of the name and none has waited longer, and returns the hold of a reader.
 // Any number of readers may hold a name at a time. A writer holds the ordinary lock ([Locker.Lock]), so readers exclude

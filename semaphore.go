@@ -22,9 +22,7 @@ import (
 // valid hold at a time, and k slots have at most k. Holders are not counted; how a slot is chosen (internal/slots)
 // affects speed only.
 //
-// The alternative, a counter of k on each of the N nodes, is wrong. It hands out N·k votes, and a holder needs a
-// majority M of them: so up to N·k/M clients get in, 3 for k = 2 on three nodes. Each slot must be exclusive
-// (docs/spec/permits.md shows both).
+// The alternative, a counter of k on each of the N nodes, lets in up to N·k/M for a majority M (docs/spec/permits.md).
 
 // Semaphore admits a number of holders at a time. Any number of goroutines may use it at once. Keep and share it: it
 // remembers which slots it used last, and its callers in this process wait in one local queue.
@@ -48,12 +46,10 @@ type slot struct {
 // name or permits are invalid, Acquire and TryAcquire return an error that satisfies errors.Is for [ErrInvalid].
 //
 // A permit is a slot: one of as many exclusive locks as there are permits, named "redlock:permit:", the semaphore's
-// name, ":" and a number from 0. No other lock can have such a name, so a semaphore and a lock of the same name are
-// independent.
+// name, ":" and a number from 0. No other lock has such a name: a semaphore and a lock of one name are independent.
 //
 // All clients of a name should use the same number of permits. If they do not, for example during a deployment, there
-// are never more holders than the largest number allows, since the slots of the smaller number are among those of the
-// larger one.
+// are never more holders than the largest number allows: its slots include those of the smaller ones.
 func (l *Locker) Semaphore(name string, permits int) *Semaphore {
 	s := &Semaphore{locker: l, name: name}
 	switch _, err := l.key(name); {
@@ -161,8 +157,7 @@ func (p plan) ofSlot(s *slot) plan {
 // maxTries is how many slots try attempts, while other clients are faster, before it reports that all are taken.
 const maxTries = 8
 
-// try attempts one slot that is probably free, then surveys the slots and attempts the free ones. It returns the last
-// survey, or nil if there was none.
+// try attempts one slot that is probably free, then surveys the slots and attempts those. It returns the last survey.
 func (s *Semaphore) try(ctx context.Context, p *plan) (h *hold, seen *slots.Survey, err error) {
 	l, tries := s.locker, 0
 	begun := l.opts.clock.local()
@@ -282,8 +277,7 @@ func slotReplies(numbers []int64) []slots.Reply {
 	return replies
 }
 
-// slotTaken reports whether an attempt failed because of its slot, so that another slot may be free, and not because
-// nodes or time were missing.
+// slotTaken reports whether an attempt failed because of its slot, and not because nodes or time were missing.
 func slotTaken(err error) bool {
 	var q *QuorumError
 	return errors.As(err, &q) && q.ctx == nil && slices.ContainsFunc(q.Nodes, func(n NodeError) bool {
@@ -291,8 +285,7 @@ func slotTaken(err error) bool {
 	})
 }
 
-// wait tries for a permit and then waits for one. At most as many callers as there are slots do so at a time; the
-// others wait in the local queue.
+// wait tries for a permit, then waits for one. As many callers as there are slots do; others wait in the local queue.
 func (s *Semaphore) wait(ctx context.Context, p *plan) (*hold, error) {
 	l := s.locker
 	queue := l.local.Join(s.base) // of all Semaphores of the name, whose callers may go by what the others are told
@@ -317,8 +310,7 @@ func (s *Semaphore) wait(ctx context.Context, p *plan) (*hold, error) {
 	return h, err
 }
 
-// queue waits in the queue of one slot after the other until it holds one. The place in each queue depends on when the
-// wait began, so moving to another queue loses no time.
+// queue waits in one slot's queue after another. The place in each is by when the wait began: moving loses no time.
 func (s *Semaphore) queue(ctx context.Context, p *plan, seen *slots.Survey, last error) (*hold, error) {
 	defer func() { s.slots.Contend(p.opts.clock.local().Add(localqueue.ContendedFor)) }()
 	for at := s.slots.ShortestQueue(seen, slots.None); ; at = s.slots.ShortestQueue(seen, at) {
@@ -334,13 +326,11 @@ func (s *Semaphore) queue(ctx context.Context, p *plan, seen *slots.Survey, last
 	}
 }
 
-// surveysPerSlot is after how many surveys, about a second, a waiter moves to the queue of another slot in any case:
-// Stuck sees no turns of holds without a token.
+// surveysPerSlot, about a second, is after how many a waiter moves on in any case: Stuck sees no turns without tokens.
 const surveysPerSlot = 8
 
-// waitOn waits in the queue of slot i, which it joins after the survey joined, nil for none. After each pause it
-// surveys the slots and takes one that has become free. When it is time to wait for another slot, it returns no hold,
-// the last survey and what was found.
+// waitOn waits in the queue of slot i, which it joins after the survey joined, or nil. After each pause it surveys the
+// slots and takes a free one. When it is time to wait for another slot, it returns the last survey and what was found.
 func (s *Semaphore) waitOn(
 	ctx context.Context, i int, p *plan, joined *slots.Survey, last error,
 ) (*hold, *slots.Survey, error) {

@@ -52,8 +52,7 @@ func (k *Lock) Ticket() (string, error) {
 	return ticketPrefix + base64.RawURLEncoding.EncodeToString([]byte(text)), nil
 }
 
-// ticket is the content of a ticket's text. The text also has the end of the hold, by the clock of the process that
-// wrote it, for people alone.
+// ticket is the content of a ticket's text. That also has the hold's end, by the writer's clock, for people alone.
 type ticket struct {
 	owner uuid.UUID
 	token int64
