@@ -38,6 +38,11 @@ var (
 	readRevoke  = numbered(granted, granted) // either way the node does not have the lock under that owner
 )
 
+var (
+	readShared    = unlessOutbid(badReply) // a reader has no token that a larger one could be known beside
+	readLastRaise = unlessOutbid(quorum.Answer{Vote: quorum.Failed, Err: errOutbidAgain})
+)
+
 // numbered returns the reader of a reply that is the index of an answer.
 func numbered(answers ...quorum.Answer) func(reply any) quorum.Answer {
 	return func(reply any) quorum.Answer {
@@ -113,24 +118,18 @@ func readTaken(parts []any) quorum.Answer {
 	return a
 }
 
-// readShared reads the reply to a reader, who has no token that a larger one could be known beside.
-func readShared(reply any) quorum.Answer {
-	if a := readAcquire(reply); a.Vote != quorum.Outbid {
-		return a
+// unlessOutbid returns the reader of a reply that must not say that a larger token is known.
+func unlessOutbid(instead quorum.Answer) func(reply any) quorum.Answer {
+	return func(reply any) quorum.Answer {
+		if a := readAcquire(reply); a.Vote != quorum.Outbid {
+			return a
+		}
+		return instead
 	}
-	return badReply
 }
 
-func readLastRaise(reply any) quorum.Answer {
-	a := readAcquire(reply)
-	if a.Vote == quorum.Outbid {
-		return quorum.Answer{Vote: quorum.Failed, Err: errOutbidAgain}
-	}
-	return a
-}
-
-// readAhead reads how many waiters are ahead, if the rest of an entry says so; ok: it says nothing else. Whatever a node
-// says, they are neither negative nor so many that a pause, which grows with them, overflows.
+// readAhead reads how many waiters are ahead, if the rest of an entry says so; ok: it says nothing else. Whatever a
+// node says, it is neither negative nor so much that a pause, which grows with it, overflows.
 func readAhead(rest []any) (ahead int, ok bool) {
 	if len(rest) == 0 {
 		return 0, true
