@@ -189,12 +189,10 @@ func (x *exchange) rejudge(lost quorum.Set, now time.Time) (leave, tell quorum.S
 	} else { // then open judges
 		g.noteClaims(now)
 	}
-	for i := range g.at {
+	tell = quorum.Where(len(g.at), func(i int) bool {
 		lacks := (waited || lost.Has(i) && g.at[i].noted == "") && g.lapses(i, now)
-		if g.mayRegister() && (before != nil || lacks) {
-			tell = tell.With(i)
-		}
-	}
+		return g.mayRegister() && (before != nil || lacks)
+	})
 	return leave, tell
 }
 

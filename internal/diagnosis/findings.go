@@ -47,8 +47,7 @@ var table = []row{
 
 	{
 		finding.InfoRefused, finding.Degraded, func(f *Facts) bool { return f.InfoRefused != "" && f.MayRefuseInfo },
-		"INFO is refused: age, role and memory policy are taken on trust: {info refused}",
-		"ACL SETUSER … +info",
+		"INFO is refused: age, role and memory policy are taken on trust: {info refused}", "ACL SETUSER … +info",
 	},
 	{
 		finding.ConfigRefused, finding.Note, func(f *Facts) bool { return f.ConfigRefused != "" && f.AppendOnly },
@@ -62,8 +61,7 @@ var table = []row{
 	{
 		finding.Evicts, finding.Unsafe,
 		func(f *Facts) bool { return f.wouldEvict() && f.MaxMemory > 0 && f.MayEvict }, // else: refused
-		"maxmemory-policy {policy} may evict locks that are held",
-		"CONFIG SET maxmemory-policy noeviction",
+		"maxmemory-policy {policy} may evict locks that are held", "CONFIG SET maxmemory-policy noeviction",
 	},
 	{
 		finding.EvictionPolicy, finding.Note, func(f *Facts) bool { return f.wouldEvict() && f.MaxMemory == 0 },
@@ -109,8 +107,7 @@ var table = []row{
 	},
 	{
 		"reply-wrongtype", finding.Degraded, func(f *Facts) bool { return f.Strange != "" },
-		"another program has written over {strange}{barred}: no lock can be taken there",
-		"DEL {strange}",
+		"another program has written over {strange}{barred}: no lock can be taken there", "DEL {strange}",
 	},
 	{
 		"reply-{script reply}", finding.Degraded, func(f *Facts) bool { return f.ScriptRefused != "" && !f.Undeclared },

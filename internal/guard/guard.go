@@ -3,8 +3,7 @@
 // It knows what a node reports about itself, what makes it unfit to vote, and what it may have forgotten. It knows no
 // locks and no other nodes: its caller compares the clocks, and finds two addresses of one server.
 //
-// A node that restarted may have forgotten votes, and could give them again to another client. So it abstains until
-// every lock that it may have voted for has expired: for the guard period, which no TTL exceeds.
+// A node that restarted abstains for the guard period, which no TTL exceeds (docs/safety.md#restarts).
 //
 // Exclusion needs just that: time out of service + guard period ≥ TTL. The majorities of two holds of a name share a
 // node whose vote counted for both. If that node was up all the time, it refused the second hold; if it forgot the

@@ -152,10 +152,9 @@ func (i *Info) startedAfterRecord(now time.Time) bool {
 	return i.record.epoch == i.epoch() && i.Uptime >= 0 && i.ourTime(i.record.since, now).Before(now.Add(-i.age()))
 }
 
-// continues reports whether the node is the process that this client knew, and has been a master since, although
-// another epoch may say otherwise: a master takes a new replication id when its first replica comes, as which a backup
-// counts (redis-cli --rdb), and when the last one has been gone for repl-backlog-ttl. When it is promoted it does so,
-// too, and that shows for as long: see apply.
+// continues reports whether the node is the process that this client knew, and has been a master since. Its epoch may
+// be another: a master takes a new replication id when its first replica comes, as which a backup counts (redis-cli
+// --rdb), when the last one has been gone for repl-backlog-ttl, and when promoted, which shows for as long: see apply.
 func (i *Info) continues(old incarnation) bool {
 	return i.Refused == "" && !i.Promoted && old.run != "" && old.run == i.runID && i.Uptime >= old.uptime
 }

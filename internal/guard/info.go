@@ -47,9 +47,8 @@ type Info struct {
 // record is the text that a node keeps at {prefix}redlock:node. FLUSHALL deletes it, which INFO does not report. And
 // for a promoted replica, whose uptime means nothing, it says since when the node has been a master.
 //
-// A record that came back with the data of a durable node shows that some file of that node was loaded. The file need
-// not be its last one: it may be older than the node's last vote, or a replica's. So the record alone proves nothing.
-// It is proof to a client that is configured to trust durable nodes, and knew the node with the same record before.
+// A record that came back with the data of a durable node proves nothing alone: the file may not be the node's last one
+// (docs/adr/0012-restarts.md). To a client that trusts durable nodes, and knew the node with it before, it does.
 type record struct {
 	epoch   string // in which it was written
 	since   int64  // the node has forgotten nothing since then; µs, by the node's clock

@@ -10,9 +10,8 @@
 // few nodes accepted F, a second round proposes a larger number to the same nodes.
 //
 // Tokens older than the retention, by the client's clock and by the node's, are dropped, so that they do not pile up.
-// Later proposals are larger than these, too, unless clocks were set back, or disagree, by as much. So each node keeps
-// its floor, the largest token that it has ever dropped, and its vote counts only for a token above that: see Below.
-// The node that the majorities of two holds share has the earlier token, or a floor at least as large.
+// So each node keeps its floor, the largest token that it has ever dropped, and its vote counts only for a token above
+// that: see Below. The node that the majorities of two holds share has the earlier token, or a floor at least as large.
 //
 // A node may drop more tokens after its floor was read: so of two known clocks, one that is far ahead does not count.
 //
@@ -120,8 +119,7 @@ func (c *Clock) Dropped(node int, floor int64) {
 	c.floor.Store(all[len(all)-c.enough])
 }
 
-// Below returns the node's floor if a token is not above it, otherwise 0: the node may have dropped a larger one, so
-// its vote does not count for this one.
+// Below returns the node's floor if a token is not above it, so that its vote on this one does not count; otherwise 0.
 func (c *Clock) Below(node int, token int64) (floor int64) {
 	if floor = c.floors[node].Load(); token > floor {
 		return 0
