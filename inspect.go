@@ -78,9 +78,8 @@ func runsOf(e *runs.Entry) Runs {
 }
 
 // Inspect asks every node once which owner holds the lock of the name and what is known about its runs. It takes and
-// changes nothing. It returns when all nodes have answered, at the latest after the node timeout or when ctx is done.
-// If too few nodes answer, the error is a [*QuorumError] that satisfies errors.Is for [ErrNoQuorum], and the Inspection
-// has what the others answered.
+// changes nothing. It returns when all have answered, at the latest after the node timeout or when ctx is done. If too
+// few do, the error is a [*QuorumError] that satisfies errors.Is for [ErrNoQuorum], and the Inspection has the rest.
 func (l *core) Inspect(ctx context.Context, name string) (Inspection, error) {
 	key, err := l.heldKey(name)
 	if err == nil {
@@ -233,10 +232,9 @@ func (l *core) hears() (majority bool, began int64) {
 }
 
 // Check returns nil if at some moment of the call a majority of the nodes had given the lock of the name to the hold
-// with this token: for a service that is sent a token and cannot store the largest that it has seen. It is weaker than
-// that: when the caller acts upon it, the hold may have ended, and another may have begun. The hold needs a value
-// ([WithValue]), beside which the nodes keep the token; without one, the largest token that they know may be an earlier
-// holder's.
+// with this token: for a service that is sent a token and cannot store the largest seen. It is weaker than that: when
+// the caller acts upon it, the hold may have ended, and another may have begun. The hold needs a value ([WithValue]),
+// beside which the nodes keep the token; without one, the largest token that they know may be an earlier holder's.
 //
 // It asks the nodes twice, and returns within two node timeouts. The error satisfies errors.Is for [ErrLost] if they do
 // not show such a hold (any more), [ErrNoQuorum] if too few answer, [ErrInvalid] if the name or token cannot be one.
@@ -276,7 +274,7 @@ func (l *core) Check(ctx context.Context, name string, token int64) error {
 	return failed("check", name, ErrLost)
 }
 
-// conclude fills in what a majority agrees on, of one of two lists: the owner's client may have that list alone.
+// conclude fills in what a majority agrees on, of one list if there are two: another client may have that one alone.
 func (i *Inspection) conclude(e *quorum.Electorate) {
 	had, readers := make(map[string]quorum.Set), make(map[string]quorum.Set)
 	labels := make(map[string]string) // by owner
@@ -397,15 +395,13 @@ func (l *core) quorumRead(ctx context.Context, op, name, key, channel string, le
 			part.Outcome = outcomes[a.Vote]
 			part.because(a.Err)
 		}
-		switch {
-		case part.Outcome != outcomeGranted:
-			all[i].failed = &part
-		case all[i].Token < least:
+		if part.Outcome == outcomeGranted && all[i].Token < least {
 			part.Outcome, part.Err = outcomeAbstained, errNoPromise
+		}
+		if part.Outcome == outcomeGranted {
+			part.Outcome, counts = outcomeAnswered, counts.With(i)
+		} else {
 			all[i].failed = &part
-		default:
-			part.Outcome = outcomeAnswered
-			counts = counts.With(i)
 		}
 		failure.Nodes = append(failure.Nodes, part)
 	}

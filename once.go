@@ -41,10 +41,9 @@ import (
 // know that the run began. So fn may be called again although it has succeeded, if the process crashes or loses its
 // hold just afterwards: a job whose work must not be repeated passes on its token ([Lock.Token]).
 //
-// The count and the success are kept for the done TTL after the end of the last run, by a majority of the nodes, and by
-// the other nodes as soon as they can be reached, if that is before the Locker is closed. They are lost if too many
-// nodes lose their data: see [the recipe]. Once needs the fencing token: with [WithoutFencing], and inside a hold of
-// the same name, it returns [ErrInvalid].
+// The count and the success are kept for the done TTL after the last run, by a majority of the nodes, and by the others
+// as soon as they can be reached, if before the Locker is closed. They are lost if too many nodes lose their data: see
+// [the recipe]. Once needs a token: with [WithoutFencing], and inside a hold of the same name, it returns [ErrInvalid].
 //
 // [the recipe]: https://github.com/quorumlock/redlock/blob/main/docs/recipes.md
 func (l *Locker) Once(
@@ -199,9 +198,8 @@ func (j *job) keep(ctx context.Context, lock *Lock) {
 	}
 }
 
-// Forget makes the nodes forget the runs of a job ([Locker.Once]), so that the next call of Once begins the first run:
-// after a job is exhausted and what made it fail is mended, or when one that is done has to be done again. It returns
-// what was known of the runs before.
+// Forget makes the nodes forget the runs of a job ([Locker.Once]), so that the next Once begins the first run: after a
+// job is exhausted and what made it fail is mended, or to do one again. It returns what was known of the runs.
 //
 // It takes the job's lock for a moment and does not wait for it. So while a run is in progress it returns an error that
 // satisfies errors.Is for [ErrTaken], and no run that is in progress can be forgotten. If it returns nil, a majority of

@@ -27,9 +27,8 @@ func (l *Locker) RLock(ctx context.Context, name string, opts ...LockOption) (*L
 	return l.read(ctx, plan{name: name, waits: true}, opts)
 }
 
-// TryRLock makes one attempt and returns, within the node timeout, the hold or an error as from [Locker.RLock]. The
-// error satisfies errors.Is for [ErrTaken] also if a writer waits. TryRLock does not join the queue, so a caller that
-// only tries may never get the lock.
+// TryRLock makes one attempt and returns, within the node timeout, the hold or an error as from [Locker.RLock]:
+// [ErrTaken] also if a writer waits. It joins no queue, so a caller that only tries may never get the lock.
 func (l *Locker) TryRLock(ctx context.Context, name string, opts ...LockOption) (*Lock, error) {
 	return l.read(ctx, plan{name: name}, opts)
 }

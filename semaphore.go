@@ -19,8 +19,7 @@ import (
 
 // Why there are never more holders than permits: a permit is a slot, and each slot is a lock with its own name,
 // acquired, extended, lost and released like any other. Any two majorities share a node, so each slot has at most one
-// valid hold at a time, and k slots have at most k. Holders are not counted; how a slot is chosen (internal/slots)
-// affects speed only.
+// valid hold at a time, and k slots have at most k. How a slot is chosen (internal/slots) affects speed only.
 //
 // The alternative, a counter of k on each of the N nodes, lets in up to N·k/M for a majority M (docs/spec/permits.md).
 
@@ -96,8 +95,7 @@ const maxPermits = 1000
 // other. Its Name is the slot's. Its Token grows from hold to hold of that slot; tokens of different slots cannot be
 // compared. Options are those of [Locker.Lock]. Acquire takes a new permit even inside a context that carries one.
 //
-// A waiter joins the queue of one slot, which is ordered by the time at which each wait began, and looks at the other
-// slots after each poll interval ([more]).
+// A waiter joins one slot's queue, in the order in which waits began, and looks at others each poll interval ([more]).
 //
 // The error is usually a [*QuorumError], as from [Locker.Lock], about one slot or about all of them.
 //
@@ -106,9 +104,8 @@ func (s *Semaphore) Acquire(ctx context.Context, opts ...LockOption) (*Lock, err
 	return s.acquire(ctx, plan{waits: true}, opts)
 }
 
-// TryAcquire takes a free permit and does not wait for one. It returns within three times the node timeout. The error
-// satisfies errors.Is for [ErrTaken] if every slot was taken on so many nodes that no majority was possible, or if
-// other clients were faster eight times in a row.
+// TryAcquire takes a free permit and does not wait for one: it returns within three node timeouts. The error satisfies
+// errors.Is for [ErrTaken] if no slot was free on a majority, or if other clients were faster eight times in a row.
 func (s *Semaphore) TryAcquire(ctx context.Context, opts ...LockOption) (*Lock, error) {
 	return s.acquire(ctx, plan{}, opts)
 }
@@ -157,7 +154,7 @@ func (p plan) ofSlot(s *slot) plan {
 // maxTries is how many slots try attempts, while other clients are faster, before it reports that all are taken.
 const maxTries = 8
 
-// try attempts one slot that is probably free, then surveys the slots and attempts those. It returns the last survey.
+// try attempts one slot that is probably free, then surveys all and attempts the free ones. It returns the last survey.
 func (s *Semaphore) try(ctx context.Context, p *plan) (h *hold, seen *slots.Survey, err error) {
 	l, tries := s.locker, 0
 	begun := l.opts.clock.local()
@@ -337,16 +334,12 @@ func (s *Semaphore) waitOn(
 	l := s.locker
 	s.slots.AddCallers(i, 1)
 	defer s.slots.AddCallers(i, -1)
-	type outcome struct {
-		h   *hold
-		err error
-	}
 	got := make(chan outcome, 1)
 	queued, end := context.WithCancel(ctx)
 	defer end()
 	go func() { // every return below waits for its outcome
 		h, err := l.queue(queued, p.ofSlot(&s.all[i]), last, nil)
-		got <- outcome{h, err}
+		got <- outcome{hold: h, err: err}
 		end() // a survey in flight is not needed any more
 	}()
 	seen := joined
@@ -355,8 +348,8 @@ func (s *Semaphore) waitOn(
 		select {
 		case q := <-got:
 			pause.Stop()
-			s.record(i, q.h)
-			return q.h, nil, q.err
+			s.record(i, q.hold)
+			return q.hold, nil, q.err
 		case <-pause.C:
 		}
 		_ = l.restUntilReady(queued) // before that, a survey shows nothing that could be had; queue may end it
@@ -366,8 +359,8 @@ func (s *Semaphore) waitOn(
 			}
 			if other := s.tryFree(queued, p, seen); other != nil {
 				end()
-				if q := <-got; q.h != nil {
-					q.h.discard()
+				if q := <-got; q.hold != nil {
+					q.hold.discard()
 				}
 				return other, nil, nil
 			}
@@ -377,8 +370,8 @@ func (s *Semaphore) waitOn(
 		if over && len(s.all) > 1 {
 			end()
 			q := <-got
-			s.record(i, q.h)
-			return q.h, seen, q.err
+			s.record(i, q.hold)
+			return q.hold, seen, q.err
 		}
 	}
 }
