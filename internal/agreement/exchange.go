@@ -299,11 +299,10 @@ func (x *exchange) Close(endHolds func() (left int)) {
 		x.correction.Stop()
 	}
 	x.mu.Unlock()
-	keep := endHolds() > 0 || x.ticketsOut()
-	x.mu.Lock()
-	told := x.registry.where(func(at *node) bool {
-		return !keep && (at.sent || at.noted != "" || at.former != "" || at.members != nil)
+	if endHolds() > 0 || x.ticketsOut() {
+		return
+	}
+	x.tell(modeLeave, func(g *registry) quorum.Set {
+		return g.where(func(at *node) bool { return at.sent || at.noted != "" || at.former != "" || at.members != nil })
 	})
-	x.mu.Unlock()
-	x.send(modeLeave, told)
 }

@@ -30,11 +30,10 @@ const (
 func (g *registry) judge(now time.Time, holds func() bool) (leave quorum.Set) {
 	confirmed, remembered, unread := g.registrations(now)
 	majority := g.electorate.Suffice(confirmed)
-	established := g.electorate.Suffice(remembered) && !g.clear.IsZero() && now.Sub(g.clear) >= establishedAfter
-	g.established = established
+	g.established = g.electorate.Suffice(remembered) && !g.clear.IsZero() && now.Sub(g.clear) >= establishedAfter
 	conflict, doubtful, open := g.conflict(now, unread)
 	g.waits = g.waits && !majority
-	if !majority || !established && (conflict != nil || doubtful || open != 0) {
+	if !majority || !g.established && (conflict != nil || doubtful || open != 0) {
 		g.clear = time.Time{}
 	} else if g.clear.IsZero() {
 		g.clear = now
@@ -42,7 +41,7 @@ func (g *registry) judge(now time.Time, holds func() bool) (leave quorum.Set) {
 	switch {
 	case g.onlyLooks:
 	case conflict == nil && open != 0: // what is not known may be one
-	case conflict == nil, established: // whoever came later is refused
+	case conflict == nil, g.established: // whoever came later is refused
 		g.refusal.Store(nil)
 	default:
 		g.refusal.Store(conflict)

@@ -142,14 +142,8 @@ func rows(row func(*Request, *resp.Encoder)) encoder {
 // rowsThenValues encodes rows, and then, if any request has one, for each key the value of its request.
 func rowsThenValues(all []*redisconn.Request, e *resp.Encoder) {
 	rows((*Request).propose)(all, e)
-	if !slices.ContainsFunc(all, func(r *redisconn.Request) bool { return of(r).Value != "" }) {
-		return
-	}
-	for _, r := range all {
-		q := of(r)
-		for range q.Hashes {
-			e.ArgString(q.Value)
-		}
+	if slices.ContainsFunc(all, func(r *redisconn.Request) bool { return of(r).Value != "" }) {
+		rows(func(q *Request, e *resp.Encoder) { e.ArgString(q.Value) })(all, e)
 	}
 }
 

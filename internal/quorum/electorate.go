@@ -23,7 +23,6 @@ type Electorate struct {
 	lists []list
 }
 
-// list is one list of nodes.
 type list struct {
 	nodes Set
 	size  int

@@ -113,9 +113,7 @@ func (c Count) AnyTaken() bool { return c.tally>>takenShift&countMask > 0 }
 func (c Count) Answer(node int) *Answer { return &c.poll.answers[node] }
 
 // Who returns the nodes that cast v.
-func (c Count) Who(v Vote) Set {
-	return c.where(func(a *Answer) bool { return a.Vote == v })
-}
+func (c Count) Who(v Vote) Set { return c.where(func(a *Answer) bool { return a.Vote == v }) }
 
 // where returns the nodes that have voted and for whose answer is returns true.
 func (c Count) where(is func(a *Answer) bool) Set {

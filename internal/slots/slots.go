@@ -24,7 +24,6 @@ type Slots struct {
 	contendedUntil time.Time
 }
 
-// slot is one slot.
 type slot struct {
 	last    Hold // this client's latest hold of the slot; nil: none, or another client has had the slot since
 	callers int  // callers of this client that attempt the slot or wait for it

@@ -176,13 +176,7 @@ func (c *Clock) Jumps() (by []time.Duration, found bool) {
 		if o.jumpedAt == 0 {
 			continue
 		}
-		read := 0
-		for _, other := range c.offsets {
-			if other.known && other.reading >= o.jumpedAt {
-				read++
-			}
-		}
-		if read < c.enough {
+		if c.readSince(o.jumpedAt) < c.enough {
 			found = found || o.jumpedAt == c.readings
 			continue
 		}
@@ -226,7 +220,7 @@ type Offset struct {
 func (c *Clock) Offsets() []Offset {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	all, known := make([]Offset, len(c.offsets)), c.countKnown()
+	all, known := make([]Offset, len(c.offsets)), c.readSince(0)
 	compared := known >= max(3, c.enough)
 	for i, o := range c.offsets {
 		if !o.known {
@@ -248,13 +242,13 @@ func (c *Clock) Offsets() []Offset {
 func (c *Clock) KnowsMajority() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.countKnown() >= c.enough
+	return c.readSince(0) >= c.enough
 }
 
-// countKnown counts the clocks that were read. It is called with mu held.
-func (c *Clock) countKnown() (n int) {
+// readSince counts the clocks that were read at the reading of that number or later. It is called with mu held.
+func (c *Clock) readSince(reading int) (n int) {
 	for _, o := range c.offsets {
-		if o.known {
+		if o.known && o.reading >= reading {
 			n++
 		}
 	}
