@@ -79,7 +79,7 @@ func runsOf(e *runs.Entry) Runs {
 
 // Inspect asks every node once which owner holds the lock of the name and what is known about its runs. It takes and
 // changes nothing. It returns when all have answered, at the latest after the node timeout or when ctx is done. If too
-// few do, the error is a [*QuorumError] that satisfies errors.Is for [ErrNoQuorum], and the Inspection has the rest.
+// few do, the error is a [*QuorumError] that satisfies errors.Is for [ErrNoQuorum], beside what the others say.
 func (l *core) Inspect(ctx context.Context, name string) (Inspection, error) {
 	key, err := l.heldKey(name)
 	if err == nil {

@@ -323,7 +323,7 @@ func (s *Semaphore) queue(ctx context.Context, p *plan, seen *slots.Survey, last
 	}
 }
 
-// surveysPerSlot, about a second, is after how many a waiter moves on in any case: Stuck sees no turns without tokens.
+// surveysPerSlot is after how many surveys, about a second, a waiter moves on in any case: Stuck sees only tokens.
 const surveysPerSlot = 8
 
 // waitOn waits in the queue of slot i, which it joins after the survey joined, or nil. After each pause it surveys the

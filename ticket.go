@@ -85,8 +85,7 @@ func parseTicket(text string) (ticket, error) {
 // Adopt continues a hold that another process handed over: text is what [Lock.Ticket] returned. It asks the nodes once,
 // within the node timeout, to replace the former owner by a new one, for a new TTL and with a larger token. So a
 // resource that checks tokens refuses what the former holder may still send. Of several processes that use one ticket,
-// one at most can adopt the hold: the others' error satisfies errors.Is for [ErrTaken], as it does if the lock has
-// expired.
+// one at most can adopt it: the others' error satisfies errors.Is for [ErrTaken], also if the lock has expired.
 func (l *Locker) Adopt(ctx context.Context, text string, opts ...LockOption) (*Lock, error) {
 	t, err := parseTicket(text)
 	if err != nil {

@@ -291,7 +291,7 @@ func (x *exchange) learn(ctx context.Context, nodes quorum.Set) {
 
 // Close ends what the exchange does by itself, then the holds, of which some are left, and lets the nodes forget this
 // client, unless holds or tickets are left: conflicting clients must not come before the nodes have forgotten the
-// registration by themselves, which is later than the end of these. After that, nobody else lets the nodes forget it.
+// registration by themselves, which is later than the end of these. Once the holds have ended, nothing else makes them.
 func (x *exchange) Close(endHolds func() (left int)) {
 	x.mu.Lock()
 	x.registry.closed = true

@@ -54,7 +54,7 @@ func CheckLabel(text string) error {
 	}
 }
 
-// newLabel draws a Locker's id. A label outlives the locks of a crash: no TTL exceeds the guard, unless that is off.
+// newLabel draws a Locker's id. Labels outlive locks of a crashed one: no TTL exceeds the guard, unless that is off.
 func newLabel(text string, guard, ttl time.Duration) *Label {
 	l := &Label{text: text, kept: max(2*time.Minute, 2*guard, 2*ttl)}
 	_, _ = rand.Read(l.id[:]) // crypto/rand.Read never fails

@@ -23,7 +23,7 @@ var table = []row{
 		"certificate"),
 	broken(finding.Certificate, "set Certificates of NodeConfig.TLS", "own certificate"),
 	broken(finding.TLS, "", "tls"),
-	// At once, without a word:
+	// It hangs up at once, without a word.
 	broken(finding.Unreachable, "check whether the node runs, and what its port leads to", "hangs up"),
 	broken(finding.Clock, "run chrony or ntpd on the node and let it slew", "clock"),
 	broken(finding.Abstains, "wait; restart one node at a time, further apart than the restart guard", "abstains"),

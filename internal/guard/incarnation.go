@@ -142,7 +142,7 @@ func keepsDate(old, next incarnation, said *Info, stored record, started time.Ti
 	}
 }
 
-// ourTime converts the node's time to ours; now is when it spoke. A time in the future, as its clock was set, is now.
+// ourTime converts the node's time to ours; now is when it spoke. A time in the future counts as now: clocks are set.
 func (i *Info) ourTime(micros int64, now time.Time) time.Time {
 	return now.Add(-time.Duration(max(0, i.micros-micros)) * time.Microsecond)
 }

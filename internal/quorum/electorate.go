@@ -14,9 +14,10 @@ import (
 // Electorate is who votes: one list of nodes, or two while the nodes are being changed (WithNewNodes). What counts is
 // a majority of each list. A node that is in both lists votes in both.
 //
-// Two clients exclude each other if both need a majority of one list, whatever else each needs: these majorities share
-// a node. So lists A and B exclude A alone and B alone, which do not exclude each other. Raft changes its members by
-// the same rule, joint consensus (Ongaro, Consensus: Bridging Theory and Practice, 2014, section 4.3).
+// Two clients exclude each other if both need a majority of one list, whatever else each of them needs: these
+// majorities share a node, as always. So a client with the lists A and B excludes those with A alone and those with B
+// alone, which do not exclude each other. Raft changes its members by the same rule, which it calls joint consensus
+// (Ongaro, Consensus: Bridging Theory and Practice, 2014, section 4.3).
 type Electorate struct {
 	All   Set // the nodes of all lists
 	Size  int // their number
@@ -100,7 +101,7 @@ func (e *Electorate) KeptFor(times []time.Duration) (d time.Duration) {
 	return d
 }
 
-// sorted returns the times that nodes of the list have told.
+// sorted returns the times that nodes of the list have told, in order.
 func (l *list) sorted(times []time.Duration) (told []time.Duration) {
 	for i, at := range times {
 		if l.nodes.Has(i) && at != NoReply {

@@ -121,7 +121,7 @@ func Latest(of []*Entry) (r Reading) {
 	return r
 }
 
-// Settled reports whether a read under the lock would say the same: no run is in progress.
+// Settled reports whether a read under the lock would say the same: a majority says so, and no run is in progress.
 func (r *Reading) Settled(e *quorum.Electorate) bool { return e.Suffice(r.Have) && r.State != Begun }
 
 // Final returns the state in which the runs end, by a reading that is settled or made under the lock: Done if one has

@@ -150,7 +150,7 @@ func (n *Notifications) effective(node int, votes quorum.Count) (quorum.Answer, 
 		*last = notification{}
 	case unanswered:
 		return last.Answer, Notified
-	default: // the waiter got the vote after the answer, if it is known for certain
+	default: // HandedOver: the waiter got the vote after the answer
 		return last.Answer, last.basis
 	}
 	return a, Answered
