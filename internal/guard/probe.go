@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"time"
 
@@ -140,16 +141,15 @@ func (r *Rules) ask(do redisconn.Do, clock func(micros int64)) (*Info, error) {
 	if err != nil {
 		return nil, err
 	}
-	hasScript := false
+	var known []int
 	if r.WithoutInfo {
-		known, _ := redis.Ints(a.next())
-		hasScript = len(known) == 1 && known[0] == 1
+		known, _ = redis.Ints(a.next())
 	}
 	i := parseInfo(info, config)
 	if refused != "" {
 		i = &Info{Refused: refused}
 	}
-	i.Blind, i.trusted, i.hasScript, i.period = blind, r.Durable, hasScript, r.Period
+	i.Blind, i.trusted, i.hasScript, i.period = blind, r.Durable, slices.Equal(known, []int{1}), r.Period
 	i.micros, i.Unkept, i.recordText, i.record = micros, unkept, recordText, parseRecord(recordText)
 	i.Floor = token.ParseFloor(floor, at)
 	return i, nil
