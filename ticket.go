@@ -62,15 +62,9 @@ type ticket struct {
 func parseTicket(text string) (ticket, error) {
 	bad := invalid("not a ticket")
 	packed, ok := strings.CutPrefix(text, ticketPrefix)
-	if !ok {
-		return ticket{}, bad
-	}
 	raw, err := base64.RawURLEncoding.DecodeString(packed)
-	if err != nil {
-		return ticket{}, bad
-	}
 	parts := strings.SplitN(string(raw), " ", 4)
-	if len(parts) != 4 || parts[3] == "" {
+	if !ok || err != nil || len(parts) != 4 || parts[3] == "" {
 		return ticket{}, bad
 	}
 	owner, ok := agreement.ParseOwner(parts[0])

@@ -156,5 +156,6 @@ func (a *Agreement) leaveLabel(node int, within time.Duration) []redisconn.Call 
 	}
 	at.labelled = now
 	heard := func(any, error) {} // without a label, locks are as good
-	return []redisconn.Call{{Args: a.Label.command(a.conf.Prefix), Heard: heard}}
+	args := []any{"SET", a.conf.Prefix + "label:" + a.Label.ID(), a.Label.text, "PX", a.Label.kept.Milliseconds()}
+	return []redisconn.Call{{Args: args, Heard: heard}}
 }

@@ -65,11 +65,6 @@ func newLabel(text string, guard, ttl time.Duration) *Label {
 // ID returns the part that all owners of the Locker have, as it stands in them.
 func (l *Label) ID() string { return fmt.Sprintf("%x-%x", l.id[:2], l.id[2:]) }
 
-// command returns the command that leaves the label on a node. prefix is that of the library's own keys.
-func (l *Label) command(prefix string) []any {
-	return []any{"SET", prefix + "label:" + l.ID(), l.text, "PX", l.kept.Milliseconds()}
-}
-
 // Owner draws an owner: a UUID of version 7 (RFC 9562). Its first 60 bits tell the time, then 30 bits the Locker, and
 // the last 32 bits are random. The time is the nodes' time in µs, so owners of all machines sort in the order in which
 // they began. No µs is next to that of a fenced hold, which has a token: there are those of the others.

@@ -65,8 +65,7 @@ var table = []row{
 	},
 	{
 		finding.EvictionPolicy, finding.Note, func(f *Facts) bool { return f.wouldEvict() && f.MaxMemory == 0 },
-		"maxmemory-policy is {policy}: without effect as long as maxmemory is 0",
-		"CONFIG SET maxmemory-policy noeviction",
+		"maxmemory-policy is {policy}: without effect as long as maxmemory is 0", "CONFIG SET maxmemory-policy noeviction",
 	},
 	{
 		finding.Memory, finding.Degraded, func(f *Facts) bool { return f.MaxMemory > 0 && f.UsedMemory > f.MaxMemory/10*9 },
@@ -153,8 +152,7 @@ var table = []row{
 	},
 	{
 		finding.Promoted, finding.Note, func(f *Facts) bool { return f.Promoted && f.Role == "master" },
-		"the node has been a replica, or has had one",
-		"none needed; masters without replicas are what Redlock wants",
+		"the node has been a replica, or has had one", "none needed; masters without replicas are what Redlock wants",
 	},
 }
 
