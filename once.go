@@ -479,8 +479,7 @@ func (j *job) write(ctx context.Context, lock *Lock, left time.Duration) (may qu
 	return may, r.failure(j.op, j.name, ErrLost, votes, err)
 }
 
-// awaitAllVotes waits, for the node timeout at most, for answers that no longer change the verdict: a node that answers
-// may turn out not to have accepted the entry.
+// awaitAllVotes waits, for the node timeout at most, for the other answers: a node may turn out not to have the entry.
 func (j *job) awaitAllVotes(ctx context.Context, r *round, votes quorum.Count) quorum.Count {
 	latest := r.Asked.Add(j.opts.nodeTimeout)
 	for pause := time.Millisecond; votes.Voters() != r.electorate.All; pause *= 2 {

@@ -102,8 +102,8 @@ const garnet = "Garnet"
 // infoFields are the fields of INFO that are read: most of its text is of no use.
 var infoFields = func() map[string]bool {
 	wanted := make(map[string]bool)
-	const names = "redis_version redis_mode server_mode role run_id master_replid master_replid2 master_host master_port " +
-		"uptime_in_seconds loading async_loading aof_enabled used_memory maxmemory maxmemory_policy"
+	const names = "redis_version redis_mode server_mode role run_id master_replid master_replid2 master_host " +
+		"master_port uptime_in_seconds loading async_loading aof_enabled used_memory maxmemory maxmemory_policy"
 	for field := range strings.FieldsSeq(names) {
 		wanted[field] = true
 	}

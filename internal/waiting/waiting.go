@@ -1,7 +1,6 @@
 // Package waiting decides what a waiter does next: whether its votes suffice, when it asks again or gives them back.
 //
-// It is pure: it knows the votes for a waiter and its rivals, by answers and notifications. It must not know how a node
-// is asked, how it notifies, or what the time is.
+// It is pure: it knows votes for a waiter and its rivals, and not how nodes are asked or notify, or what the time is.
 package waiting
 
 import (
