@@ -154,8 +154,7 @@ func (g *Guard) SetSubscribed(reply any) {
 	g.mu.Unlock()
 }
 
-// SubscribedToKnown reports whether a subscription's own connection leads to the known incarnation of the node. It may
-// be established before the other.
+// SubscribedToKnown reports whether a subscription's own connection, perhaps the first, leads to the known incarnation.
 func (g *Guard) SubscribedToKnown() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

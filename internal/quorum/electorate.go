@@ -1,8 +1,7 @@
 // Package quorum decides what votes amount to: who votes, in one list of nodes or in two; what is a majority; when an
 // outcome is certain; who asks again after a tie; which node lists exclude each other.
 //
-// It is pure: it knows votes and what nodes have said, as values, and not how nodes are asked, the time, or locks'
-// names.
+// It is pure: it knows votes and what nodes have said, as values, and not how nodes are asked, the time, or names.
 package quorum
 
 import (
