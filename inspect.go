@@ -15,13 +15,11 @@ import (
 	"github.com/quorumlock/redlock/internal/runs"
 )
 
-// Inspection is what the nodes know about a name at one moment. It is for people and for monitoring: it may be out of
-// date when it is read.
+// Inspection is what the nodes know about a name at one moment, for people and monitoring. It may be out of date.
 type Inspection struct {
 	Name string
-	// Owner is the owner to which a majority of the nodes has given the lock; "": there is none. It is what [Lock.Owner]
-	// returns to the holder, or "readers" if readers hold the lock (see [Locker.RLock]): then Readers has the owner of
-	// each, sorted.
+	// Owner is the owner to which a majority of the nodes has given the lock; "": none. It is what [Lock.Owner] returns to
+	// the holder, or "readers" if readers hold the lock ([Locker.RLock]): then Readers has their owners, sorted.
 	Owner   string
 	Label   string // what that owner's client calls itself; "": not known (see [WithOwnerLabel])
 	Readers []string
@@ -80,9 +78,8 @@ func runsOf(e *runs.Entry) Runs {
 }
 
 // Inspect asks every node once which owner holds the lock of the name and what is known about its runs. It takes and
-// changes nothing. It returns when all nodes have answered, at the latest after the node timeout or when ctx is done.
-// If too few nodes answer, the error is a [*QuorumError] that satisfies errors.Is for [ErrNoQuorum], and the Inspection
-// has what the others answered.
+// changes nothing. It returns when all have answered, at the latest after the node timeout or when ctx is done. If too
+// few do, the error is a [*QuorumError] that satisfies errors.Is for [ErrNoQuorum], beside what the others say.
 func (l *core) Inspect(ctx context.Context, name string) (Inspection, error) {
 	key, err := l.heldKey(name)
 	if err == nil {
@@ -162,8 +159,7 @@ func (l *core) Watch(ctx context.Context, name string) iter.Seq2[Inspection, err
 	}
 }
 
-// supersedes reports whether there is nothing to tell of in what was found after i. A value that a majority has not
-// confirmed may be missing in a later answer.
+// supersedes reports whether later has nothing new. A value that no majority has confirmed may be missing in it.
 func (i *Inspection) supersedes(later *Inspection) bool {
 	return i.Owner == later.Owner && i.Token == later.Token &&
 		(i.Value == later.Value || i.value > later.value) &&
@@ -183,13 +179,7 @@ const (
 // awaitChange returns when it is time to look again: when a majority of the nodes has told of a change, when the lock
 // that was found last may have ended by itself, and else a while after the last look, which the nodes count from, too.
 func (l *core) awaitChange(ctx context.Context, heard *look, last *Inspection, looked instant) {
-	most := lookAfter - chance.Duration(lookAfter/4) // not all at one moment
-	switch {
-	case last == nil:
-		most = unheard
-	case last.Owner != "" && (last.Remaining > 0 || !slices.ContainsFunc(last.Nodes, NodeInspection.stays)):
-		most = max(gather, min(most, last.Remaining+time.Millisecond))
-	}
+	most := last.lasts()
 	timer := time.NewTimer(min(most-l.opts.clock.now().since(looked), unheard-chance.Duration(unheard/4)))
 	defer timer.Stop()
 	for told := false; ; {
@@ -216,6 +206,19 @@ func (l *core) awaitChange(ctx context.Context, heard *look, last *Inspection, l
 	}
 }
 
+// lasts is for how long, at most, what was found needs no other look.
+func (i *Inspection) lasts() time.Duration {
+	most := lookAfter - chance.Duration(lookAfter/4) // not all at one moment
+	switch {
+	case i == nil:
+		return unheard
+	case i.Owner != "" && (i.Remaining > 0 || !slices.ContainsFunc(i.Nodes, NodeInspection.stays)):
+		return max(gather, min(most, i.Remaining+time.Millisecond))
+	default:
+		return most
+	}
+}
+
 // hears reports whether a majority of the nodes could tell of a change, and how often nodes began to.
 func (l *core) hears() (majority bool, began int64) {
 	hearing := quorum.Set(0)
@@ -229,14 +232,12 @@ func (l *core) hears() (majority bool, began int64) {
 }
 
 // Check returns nil if at some moment of the call a majority of the nodes had given the lock of the name to the hold
-// with this token: for a service that is sent a token and cannot store the largest that it has seen. It is weaker than
-// that: when the caller acts upon it, the hold may have ended, and another may have begun. The hold needs a value
-// ([WithValue]), beside which the nodes keep the token; without one, the largest token that they know may be an earlier
-// holder's.
+// with this token: for a service that is sent a token and cannot store the largest seen. It is weaker than that: when
+// the caller acts upon it, the hold may have ended, and another may have begun. The hold needs a value ([WithValue]),
+// beside which the nodes keep the token; without one, the largest token that they know may be an earlier holder's.
 //
 // It asks the nodes twice, and returns within two node timeouts. The error satisfies errors.Is for [ErrLost] if they do
-// not show such a hold (any more), and for [ErrNoQuorum] if too few answer; [ErrInvalid]: the name or the token cannot
-// be one.
+// not show such a hold (any more), [ErrNoQuorum] if too few answer, [ErrInvalid] if the name or token cannot be one.
 func (l *core) Check(ctx context.Context, name string, token int64) error {
 	key, err := l.heldKey(name)
 	if err == nil && token <= 0 {
@@ -273,8 +274,7 @@ func (l *core) Check(ctx context.Context, name string, token int64) error {
 	return failed("check", name, ErrLost)
 }
 
-// conclude fills in what a majority agrees on. While the nodes are being changed, a majority of one list is enough: the
-// owner may be that of a client that has this list alone.
+// conclude fills in what a majority agrees on, of one list if there are two: another client may have that one alone.
 func (i *Inspection) conclude(e *quorum.Electorate) {
 	had, readers := make(map[string]quorum.Set), make(map[string]quorum.Set)
 	labels := make(map[string]string) // by owner
@@ -314,8 +314,7 @@ func (i *Inspection) conclude(e *quorum.Electorate) {
 	}
 }
 
-// held returns for how long a majority of a list keeps the lock, of the nodes that have it, and the token that a
-// majority has; it sets the value.
+// held returns for how long a majority of a list, of these nodes, keeps the lock, and what token it has; it sets value.
 func (i *Inspection) held(e *quorum.Electorate, nodes quorum.Set) (remaining time.Duration, token int64) {
 	keeps, by := make([]time.Duration, len(i.Nodes)), make(map[int64]quorum.Set)
 	for at, n := range i.Nodes {
@@ -375,12 +374,9 @@ func readings(all []nodeState) runs.Reading {
 
 var errNoPromise = errors.New("does not know our token, so it may still accept what an earlier holder sends")
 
-// quorumRead asks every node about a name and waits for all of them, for the node timeout at most. The nodes tell the
-// channel of changes, unless it is "". A node counts only if it knows a token of the name that is not smaller than
-// least. The error says that too few nodes count.
-func (l *core) quorumRead(
-	ctx context.Context, op, name, key, channel string, least int64,
-) ([]nodeState, error) {
+// quorumRead asks every node about a name and waits for all, for the node timeout at most. They tell the channel of
+// changes, unless it is "". Only nodes count that know a token of at least least; the error says that too few do.
+func (l *core) quorumRead(ctx context.Context, op, name, key, channel string, least int64) ([]nodeState, error) {
 	r := l.rounds.Get().(*round)
 	r.About(protocol.Inspect, key)
 	r.Channel = channel
@@ -392,23 +388,20 @@ func (l *core) quorumRead(
 	failure := &QuorumError{Op: op, Name: name, reason: ErrNoQuorum}
 	var counts quorum.Set
 	for i, n := range l.nodes {
-		part := NodeError{Addr: n.addr(), List: membershipOf(l.electorate, i)}
-		part.Outcome = outcomeFailed // of a node that has not answered
+		part := NodeError{Addr: n.addr(), List: membershipOf(l.electorate, i), Outcome: outcomeFailed} // if it is silent
 		if votes.Voted(i) {
 			a := votes.Answer(i)
 			all[i].State, all[i].said = a.Reply.(protocol.State)
 			part.Outcome = outcomes[a.Vote]
 			part.because(a.Err)
 		}
-		switch {
-		case part.Outcome != outcomeGranted:
-			all[i].failed = &part
-		case all[i].Token < least:
+		if part.Outcome == outcomeGranted && all[i].Token < least {
 			part.Outcome, part.Err = outcomeAbstained, errNoPromise
+		}
+		if part.Outcome == outcomeGranted {
+			part.Outcome, counts = outcomeAnswered, counts.With(i)
+		} else {
 			all[i].failed = &part
-		default:
-			part.Outcome = outcomeAnswered
-			counts = counts.With(i)
 		}
 		failure.Nodes = append(failure.Nodes, part)
 	}

@@ -10,23 +10,25 @@ import (
 	"github.com/quorumlock/redlock/internal/sim"
 )
 
-// cloneOf returns a Locker such as a snapshot of a's process makes it when it is started a second time: it knows what
-// a's knew then, and must connect anew.
-func (fl *fleet) cloneOf(a *Locker, client string) *Locker {
+// clones returns a Locker and such a one as a snapshot of its process makes it when it is started a second time: both
+// have drawn the same random bits, so to the nodes they are one.
+func (fl *fleet) clones() (original, clone *Locker) {
 	fl.t.Helper()
-	b := fl.locker(client)
-	b.listeners.channel = a.listeners.channel
-	b.peers.agreement.Resume(a.peers.agreement)
+	succeeds(fl.t, fl.locker("first").Close()) // so that the nodes have ids, which are not the same
 	settleNetwork()
-	return b
+	defer drawZeros()()
+	original, clone = fl.locker("a"), fl.locker("clone")
+	clone.listeners.channel = original.listeners.channel
+	settleNetwork()
+	return original, clone
 }
 
 // A copy of a process hears whatever its original is handed. It must give back nothing of that.
 func TestACloneLeavesTheOriginalsLocksAlone(t *testing.T) {
 	for _, lock := range some("Lock", "RLock") {
 		bubble(t, 3, func(t *testing.T, fl *fleet) {
-			a := fl.locker("a")
-			clone, other := fl.cloneOf(a, "clone"), fl.locker("b")
+			a, clone := fl.clones()
+			other := fl.locker("b")
 			clone.listeners.listen(clone.ctx)
 			held := must(other.Lock(t.Context(), "job"))(t)
 			got := async(func() *Lock { return must(lock(t.Context(), a))(t) })
@@ -57,11 +59,10 @@ func TestACloneLeavesTheOriginalsRegistrationAlone(t *testing.T) {
 		{"clone", time.Second, true, true},
 	} {
 		bubble(t, 3, func(t *testing.T, fl *fleet) {
-			original := fl.locker("a")
+			original, clone := fl.clones()
 			if c.beside {
 				fl.locker("b", WithNewNodes(fl.urls[:1]))
 			}
-			clone := fl.cloneOf(original, "clone")
 			fl.net.Reset(sim.Link{Client: "clone"}) // the connections of the snapshot are the original's
 			time.Sleep(c.after)
 			if c.ends == "clone" {
@@ -86,6 +87,17 @@ func TestACloneLeavesTheOriginalsRegistrationAlone(t *testing.T) {
 	}
 }
 
+// drawZeros has all random bits be zeros, until the function that it returns is called.
+func drawZeros() (end func()) {
+	synctest.Wait()
+	from := rand.Reader
+	rand.Reader = zeros{}
+	return func() {
+		synctest.Wait()
+		rand.Reader = from
+	}
+}
+
 type zeros struct{}
 
 func (zeros) Read(b []byte) (int, error) {
@@ -97,15 +109,12 @@ func (zeros) Read(b []byte) (int, error) {
 func TestACloneDrawsOtherOwners(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		clone := fl.locker("a").peers.agreement.Label
-		synctest.Wait()
-		from := rand.Reader
-		rand.Reader = zeros{}
+		defer drawZeros()()
 		original := clone.Owner(1, true)
 		fl.net.Reset(sim.Link{Client: "a", Node: fl.nodes[0].Addr()})
 		time.Sleep(time.Second)
 		synctest.Wait()
 		copied := clone.Owner(1, true)
-		rand.Reader = from
 		if copied == original {
 			t.Errorf("both draw %s", copied)
 		}

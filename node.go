@@ -193,7 +193,7 @@ func (n *node) reprobe(ctx context.Context, kind guard.ProbeKind, also ...redisc
 		replies, err := n.conn.Do(ctx, commands...)
 		now = n.opts.clock.now()
 		return replies, err
-	}, append(n.peers.agreement.Probe(n.index, kind != guard.QuickProbe), also...)...)
+	}, append(n.peers.agreement.Probe(n.index, kind), also...)...)
 	err := n.probe(do, kind, func(micros int64) { n.measured(micros, asked, now) })
 	if err == nil {
 		_, _ = do() // what it could not do for lack of scripts
@@ -386,7 +386,7 @@ func (n *node) measured(micros int64, asked, now instant) {
 	offsets := n.tokens.Offsets()
 	jumps, strayed := n.tokens.Jumps()
 	for _, m := range n.peers.nodes {
-		strayed = m.guard.SetClock(offsets[m.index].Ahead, offsets[m.index].Wrong, jumps[m.index]) || strayed
+		strayed = m.guard.SetClock(offsets[m.index], jumps[m.index]) || strayed
 		m.announce()
 	}
 	roundTrip := now.local.Sub(asked.local)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/redlock/internal/sim"
+	"github.com/quorumlock/redlock/internal/token"
 )
 
 // period is the default restart guard.
@@ -364,7 +365,7 @@ func TestAVoteRequestedWhileAbstainingDoesNotCount(t *testing.T) {
 		fl.net.SetDelay(link0("a", 0), sim.Down, sim.Delay{Min: 100 * ms, Max: 101 * ms})
 		time.Sleep(time.Until(until) - 50*ms)
 		time.AfterFunc(75*ms, func() { // a probe finds that the period is over while our answer is in flight
-			l.nodes[0].guard.SetClock(0, false, 0)
+			l.nodes[0].guard.SetClock(token.Offset{}, 0)
 		})
 		failsSaying(t, errOf(l.TryLock(t.Context(), "job")), ErrNoQuorum, "abstained")
 		succeeds(t, errOf(l.TryLock(t.Context(), "job")), "sent after the end")

@@ -41,10 +41,9 @@ import (
 // know that the run began. So fn may be called again although it has succeeded, if the process crashes or loses its
 // hold just afterwards: a job whose work must not be repeated passes on its token ([Lock.Token]).
 //
-// The count and the success are kept for the done TTL after the end of the last run, by a majority of the nodes, and by
-// the other nodes as soon as they can be reached, if that is before the Locker is closed. They are lost if too many
-// nodes lose their data: see [the recipe]. Once needs the fencing token: with [WithoutFencing], and inside a hold of
-// the same name, it returns [ErrInvalid].
+// The count and the success are kept for the done TTL after the last run, by a majority of the nodes, and by the others
+// as soon as they can be reached, if before the Locker is closed. They are lost if too many nodes lose their data: see
+// [the recipe]. Once needs a token: with [WithoutFencing], and inside a hold of the same name, it returns [ErrInvalid].
 //
 // [the recipe]: https://github.com/quorumlock/redlock/blob/main/docs/recipes.md
 func (l *Locker) Once(
@@ -82,8 +81,8 @@ func (l *Locker) once(
 	for _, n := range l.nodes {
 		n.measureSoon()
 	}
-	if read, err := j.read(ctx, 0); err == nil {
-		if refused := j.refusal(read, false); refused != nil {
+	if read, err := j.read(ctx, 0); err == nil && read.Settled(l.electorate) {
+		if refused := j.refusal(read); refused != nil {
 			j.repair(read)
 			return notAcquiredError{refused}
 		}
@@ -98,8 +97,7 @@ func (l *Locker) once(
 	}
 	defer func() { _ = lock.Unlock() }()
 
-	// 3. Read again under the lock. If another run may begin, record its beginning first, so that it counts even if the
-	// process crashes.
+	// 3. Read again under the lock. If another run may begin, record its beginning first: it counts even if we crash.
 	if err := j.begin(ctx, lock); err != nil {
 		return notAcquiredError{err}
 	}
@@ -200,9 +198,8 @@ func (j *job) keep(ctx context.Context, lock *Lock) {
 	}
 }
 
-// Forget makes the nodes forget the runs of a job ([Locker.Once]), so that the next call of Once begins the first run:
-// after a job is exhausted and what made it fail is mended, or when one that is done has to be done again. It returns
-// what was known of the runs before.
+// Forget makes the nodes forget the runs of a job ([Locker.Once]), so that the next Once begins the first run: after a
+// job is exhausted and what made it fail is mended, or to do one again. It returns what was known of the runs.
 //
 // It takes the job's lock for a moment and does not wait for it. So while a run is in progress it returns an error that
 // satisfies errors.Is for [ErrTaken], and no run that is in progress can be forgotten. If it returns nil, a majority of
@@ -268,8 +265,7 @@ func (l *Locker) newJob(ctx context.Context, op, name string, opts []OnceOption)
 	if err != nil {
 		return nil, nil, err
 	}
-	// A run inside a hold of the same name would have the hold's token, and could not be distinguished from other such
-	// runs.
+	// A run inside a hold of the same name would have the hold's token, and could not be told from other such runs.
 	if outer, err := l.join(carriedBy(ctx), &plan{op: op, name: name}); outer != nil || err != nil {
 		if err != nil {
 			return nil, nil, err
@@ -317,13 +313,13 @@ func (j *job) readAsHolder(ctx context.Context, lock *Lock) (r reading, err erro
 	return r, err
 }
 
-// refusal returns an ErrAlreadyRun or ErrRunsExhausted if no run may begin, or nil.
-func (j *job) refusal(r reading, held bool) error {
+// refusal returns an ErrAlreadyRun or ErrRunsExhausted if no run may begin, or nil; r: see runs.Reading.Final.
+func (j *job) refusal(r reading) error {
 	left := r.Left
 	if left > time.Minute {
 		left = left.Truncate(time.Second)
 	}
-	switch r.Final(held, j.locker.electorate, j.opts.maxRuns) {
+	switch r.Final(j.opts.maxRuns) {
 	case runs.Done:
 		e := failed("once", j.name, ErrAlreadyRun)
 		e.detail = fmt.Sprintf(": run %d succeeded; another may begin in %s", r.Runs, left)
@@ -344,13 +340,13 @@ func (j *job) begin(ctx context.Context, lock *Lock) error {
 	if err != nil {
 		return err
 	}
-	refused := j.refusal(r, true)
+	refused := j.refusal(r)
 	left := func() time.Duration { return j.opts.doneTTL }
 	switch {
 	case refused == nil:
 		j.runs = r.Runs + 1
 		j.setEntry(lock, runs.Begun)
-	case j.locker.electorate.Suffice(r.Have) && r.State != runs.Begun:
+	case r.Settled(j.locker.electorate):
 		j.repair(r)
 		return refused
 	default:
@@ -438,8 +434,7 @@ func (j *job) unknownOutcome(ctx context.Context, last, final error) error {
 }
 
 // ask fills in a round that writes an entry to the registers, to end left after now. ahead is how much the clock of a
-// voting node may be ahead of the nodes' time: the end allows for it, so that each such node keeps the entry until
-// then.
+// voting node may be ahead of the nodes' time: the end allows for it, so that each keeps the entry until then.
 func (j *job) ask(k *protocol.Command, text string, now instant, left, ahead time.Duration) *round {
 	r := j.locker.rounds.Get().(*round)
 	r.About(k, j.key)
@@ -450,8 +445,7 @@ func (j *job) ask(k *protocol.Command, text string, now instant, left, ahead tim
 
 // write writes the job's entry and returns when a majority has accepted it, or why none has. ErrLost means that the
 // hold is over, so that nothing was sent, or that so many nodes refused that no majority is possible: the lock is
-// another owner's there, or they know of a later holder. may are the nodes that may have accepted the entry
-// nevertheless.
+// another owner's there, or they know of a later holder. may are the nodes that may have accepted it all the same.
 func (j *job) write(ctx context.Context, lock *Lock, left time.Duration) (may quorum.Set, err error) {
 	l := j.locker
 	// Read the clock before checking the hold: even if this process is then suspended, the entry ends no later than one
@@ -485,8 +479,7 @@ func (j *job) write(ctx context.Context, lock *Lock, left time.Duration) (may qu
 	return may, r.failure(j.op, j.name, ErrLost, votes, err)
 }
 
-// awaitAllVotes waits, for the node timeout at most, for the answers that no longer change the verdict: a node that
-// answers may turn out not to have accepted the entry.
+// awaitAllVotes waits, for the node timeout at most, for the other answers: a node may turn out not to have the entry.
 func (j *job) awaitAllVotes(ctx context.Context, r *round, votes quorum.Count) quorum.Count {
 	latest := r.Asked.Add(j.opts.nodeTimeout)
 	for pause := time.Millisecond; votes.Voters() != r.electorate.All; pause *= 2 {
@@ -503,8 +496,7 @@ func (j *job) awaitAllVotes(ctx context.Context, r *round, votes quorum.Count) q
 // because they were out of reach or came back without their data.
 func (j *job) repair(r reading) { j.deliver(r.Text, r.Lack, r.at, r.Left) }
 
-// deliver sends nodes an entry that a majority has, to end left after now: at once, or as soon as they can be reached.
-// It does not wait for them.
+// deliver sends nodes an entry that a majority has, to end left after now, once they can be reached. It does not wait.
 func (j *job) deliver(text string, to quorum.Set, now instant, left time.Duration) {
 	if to == 0 {
 		return

@@ -6,11 +6,12 @@ import (
 
 	"github.com/quorumlock/redlock/internal/guard"
 	"github.com/quorumlock/redlock/internal/quorum"
+	"github.com/quorumlock/redlock/internal/token"
 )
 
 func TestDiscount(t *testing.T) {
 	g := guard.New(&guard.Rules{}, time.Now, nil)
-	g.SetClock(time.Hour, true, 0)
+	g.SetClock(token.Offset{Ahead: time.Hour, Wrong: true}, 0)
 	for trust, abstains := range map[guard.Trust]bool{guard.TrustOld: true, guard.TrustOurs: true, guard.TrustAll: false} {
 		for v := range quorum.VoteKinds {
 			a := quorum.Answer{Vote: v}

@@ -14,9 +14,7 @@ import (
 // same time. Readers' votes agree on the marker, so any number of readers can have a majority each. Readers need not be
 // counted across nodes: each node keeps the marker until the last lease of its own readers ends.
 //
-// Why neither readers nor writers starve: they wait in one queue. While a writer waits on a node, that node admits no
-// reader that came later, and the writer's turn comes with the end of the last reader ahead of it. A release admits all
-// readers up to the next writer, and these are ahead of any writer that came later.
+// Why neither readers nor writers starve is in docs/adr/0010-readers-and-writers.md: they wait in one queue.
 
 // RLock waits until no writer holds the lock of the name and none has waited longer, and returns the hold of a reader.
 // Any number of readers may hold a name at a time. A writer holds the ordinary lock ([Locker.Lock]), so readers exclude
@@ -29,9 +27,8 @@ func (l *Locker) RLock(ctx context.Context, name string, opts ...LockOption) (*L
 	return l.read(ctx, plan{name: name, waits: true}, opts)
 }
 
-// TryRLock makes one attempt and returns, within the node timeout, the hold or an error as from [Locker.RLock]. The
-// error satisfies errors.Is for [ErrTaken] also if a writer waits. TryRLock does not join the queue, so a caller that
-// only tries may never get the lock.
+// TryRLock makes one attempt and returns, within the node timeout, the hold or an error as from [Locker.RLock]:
+// [ErrTaken] also if a writer waits. It joins no queue, so a caller that only tries may never get the lock.
 func (l *Locker) TryRLock(ctx context.Context, name string, opts ...LockOption) (*Lock, error) {
 	return l.read(ctx, plan{name: name}, opts)
 }

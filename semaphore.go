@@ -19,12 +19,9 @@ import (
 
 // Why there are never more holders than permits: a permit is a slot, and each slot is a lock with its own name,
 // acquired, extended, lost and released like any other. Any two majorities share a node, so each slot has at most one
-// valid hold at a time, and k slots have at most k. Holders are not counted; how a slot is chosen (internal/slots)
-// affects speed only.
+// valid hold at a time, and k slots have at most k. How a slot is chosen (internal/slots) affects speed only.
 //
-// The alternative, a counter of k on each of the N nodes, is wrong. It hands out N·k votes, and a holder needs a
-// majority M of them: so up to N·k/M clients get in, 3 for k = 2 on three nodes. Each slot must be exclusive
-// (docs/spec/permits.md shows both).
+// The alternative, a counter of k on each of the N nodes, lets in up to N·k/M for a majority M (docs/spec/permits.md).
 
 // Semaphore admits a number of holders at a time. Any number of goroutines may use it at once. Keep and share it: it
 // remembers which slots it used last, and its callers in this process wait in one local queue.
@@ -48,12 +45,10 @@ type slot struct {
 // name or permits are invalid, Acquire and TryAcquire return an error that satisfies errors.Is for [ErrInvalid].
 //
 // A permit is a slot: one of as many exclusive locks as there are permits, named "redlock:permit:", the semaphore's
-// name, ":" and a number from 0. No other lock can have such a name, so a semaphore and a lock of the same name are
-// independent.
+// name, ":" and a number from 0. No other lock has such a name: a semaphore and a lock of one name are independent.
 //
 // All clients of a name should use the same number of permits. If they do not, for example during a deployment, there
-// are never more holders than the largest number allows, since the slots of the smaller number are among those of the
-// larger one.
+// are never more holders than the largest number allows: its slots include those of the smaller ones.
 func (l *Locker) Semaphore(name string, permits int) *Semaphore {
 	s := &Semaphore{locker: l, name: name}
 	switch _, err := l.key(name); {
@@ -100,8 +95,7 @@ const maxPermits = 1000
 // other. Its Name is the slot's. Its Token grows from hold to hold of that slot; tokens of different slots cannot be
 // compared. Options are those of [Locker.Lock]. Acquire takes a new permit even inside a context that carries one.
 //
-// A waiter joins the queue of one slot, which is ordered by the time at which each wait began, and looks at the other
-// slots after each poll interval ([more]).
+// A waiter joins one slot's queue, in the order in which waits began, and looks at others each poll interval ([more]).
 //
 // The error is usually a [*QuorumError], as from [Locker.Lock], about one slot or about all of them.
 //
@@ -110,9 +104,8 @@ func (s *Semaphore) Acquire(ctx context.Context, opts ...LockOption) (*Lock, err
 	return s.acquire(ctx, plan{waits: true}, opts)
 }
 
-// TryAcquire takes a free permit and does not wait for one. It returns within three times the node timeout. The error
-// satisfies errors.Is for [ErrTaken] if every slot was taken on so many nodes that no majority was possible, or if
-// other clients were faster eight times in a row.
+// TryAcquire takes a free permit and does not wait for one: it returns within three node timeouts. The error satisfies
+// errors.Is for [ErrTaken] if no slot was free on a majority, or if other clients were faster eight times in a row.
 func (s *Semaphore) TryAcquire(ctx context.Context, opts ...LockOption) (*Lock, error) {
 	return s.acquire(ctx, plan{}, opts)
 }
@@ -161,8 +154,7 @@ func (p plan) ofSlot(s *slot) plan {
 // maxTries is how many slots try attempts, while other clients are faster, before it reports that all are taken.
 const maxTries = 8
 
-// try attempts one slot that is probably free, then surveys the slots and attempts the free ones. It returns the last
-// survey, or nil if there was none.
+// try attempts one slot that is probably free, then surveys all and attempts the free ones. It returns the last survey.
 func (s *Semaphore) try(ctx context.Context, p *plan) (h *hold, seen *slots.Survey, err error) {
 	l, tries := s.locker, 0
 	begun := l.opts.clock.local()
@@ -282,8 +274,7 @@ func slotReplies(numbers []int64) []slots.Reply {
 	return replies
 }
 
-// slotTaken reports whether an attempt failed because of its slot, so that another slot may be free, and not because
-// nodes or time were missing.
+// slotTaken reports whether an attempt failed because of its slot, and not because nodes or time were missing.
 func slotTaken(err error) bool {
 	var q *QuorumError
 	return errors.As(err, &q) && q.ctx == nil && slices.ContainsFunc(q.Nodes, func(n NodeError) bool {
@@ -291,8 +282,7 @@ func slotTaken(err error) bool {
 	})
 }
 
-// wait tries for a permit and then waits for one. At most as many callers as there are slots do so at a time; the
-// others wait in the local queue.
+// wait tries for a permit, then waits for one. As many callers as there are slots do; others wait in the local queue.
 func (s *Semaphore) wait(ctx context.Context, p *plan) (*hold, error) {
 	l := s.locker
 	queue := l.local.Join(s.base) // of all Semaphores of the name, whose callers may go by what the others are told
@@ -317,8 +307,7 @@ func (s *Semaphore) wait(ctx context.Context, p *plan) (*hold, error) {
 	return h, err
 }
 
-// queue waits in the queue of one slot after the other until it holds one. The place in each queue depends on when the
-// wait began, so moving to another queue loses no time.
+// queue waits in one slot's queue after another. The place in each is by when the wait began: moving loses no time.
 func (s *Semaphore) queue(ctx context.Context, p *plan, seen *slots.Survey, last error) (*hold, error) {
 	defer func() { s.slots.Contend(p.opts.clock.local().Add(localqueue.ContendedFor)) }()
 	for at := s.slots.ShortestQueue(seen, slots.None); ; at = s.slots.ShortestQueue(seen, at) {
@@ -334,29 +323,23 @@ func (s *Semaphore) queue(ctx context.Context, p *plan, seen *slots.Survey, last
 	}
 }
 
-// surveysPerSlot is after how many surveys, about a second, a waiter moves to the queue of another slot in any case:
-// Stuck sees no turns of holds without a token.
+// surveysPerSlot is after how many surveys, about a second, a waiter moves on in any case: Stuck sees only tokens.
 const surveysPerSlot = 8
 
-// waitOn waits in the queue of slot i, which it joins after the survey joined, nil for none. After each pause it
-// surveys the slots and takes one that has become free. When it is time to wait for another slot, it returns no hold,
-// the last survey and what was found.
+// waitOn waits in the queue of slot i, which it joins after the survey joined, or nil. After each pause it surveys the
+// slots and takes a free one. When it is time to wait for another slot, it returns the last survey and what was found.
 func (s *Semaphore) waitOn(
 	ctx context.Context, i int, p *plan, joined *slots.Survey, last error,
 ) (*hold, *slots.Survey, error) {
 	l := s.locker
 	s.slots.AddCallers(i, 1)
 	defer s.slots.AddCallers(i, -1)
-	type outcome struct {
-		h   *hold
-		err error
-	}
 	got := make(chan outcome, 1)
 	queued, end := context.WithCancel(ctx)
 	defer end()
 	go func() { // every return below waits for its outcome
 		h, err := l.queue(queued, p.ofSlot(&s.all[i]), last, nil)
-		got <- outcome{h, err}
+		got <- outcome{hold: h, err: err}
 		end() // a survey in flight is not needed any more
 	}()
 	seen := joined
@@ -365,8 +348,8 @@ func (s *Semaphore) waitOn(
 		select {
 		case q := <-got:
 			pause.Stop()
-			s.record(i, q.h)
-			return q.h, nil, q.err
+			s.record(i, q.hold)
+			return q.hold, nil, q.err
 		case <-pause.C:
 		}
 		_ = l.restUntilReady(queued) // before that, a survey shows nothing that could be had; queue may end it
@@ -376,8 +359,8 @@ func (s *Semaphore) waitOn(
 			}
 			if other := s.tryFree(queued, p, seen); other != nil {
 				end()
-				if q := <-got; q.h != nil {
-					q.h.discard()
+				if q := <-got; q.hold != nil {
+					q.hold.discard()
 				}
 				return other, nil, nil
 			}
@@ -387,8 +370,8 @@ func (s *Semaphore) waitOn(
 		if over && len(s.all) > 1 {
 			end()
 			q := <-got
-			s.record(i, q.h)
-			return q.h, seen, q.err
+			s.record(i, q.hold)
+			return q.hold, seen, q.err
 		}
 	}
 }

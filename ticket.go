@@ -52,8 +52,7 @@ func (k *Lock) Ticket() (string, error) {
 	return ticketPrefix + base64.RawURLEncoding.EncodeToString([]byte(text)), nil
 }
 
-// ticket is the content of a ticket's text. The text also has the end of the hold, by the clock of the process that
-// wrote it, for people alone.
+// ticket is the content of a ticket's text. That also has the hold's end, by the writer's clock, for people alone.
 type ticket struct {
 	owner uuid.UUID
 	token int64
@@ -63,15 +62,9 @@ type ticket struct {
 func parseTicket(text string) (ticket, error) {
 	bad := invalid("not a ticket")
 	packed, ok := strings.CutPrefix(text, ticketPrefix)
-	if !ok {
-		return ticket{}, bad
-	}
 	raw, err := base64.RawURLEncoding.DecodeString(packed)
-	if err != nil {
-		return ticket{}, bad
-	}
 	parts := strings.SplitN(string(raw), " ", 4)
-	if len(parts) != 4 || parts[3] == "" {
+	if !ok || err != nil || len(parts) != 4 || parts[3] == "" {
 		return ticket{}, bad
 	}
 	owner, ok := agreement.ParseOwner(parts[0])
@@ -83,11 +76,10 @@ func parseTicket(text string) (ticket, error) {
 	return ticket{owner, number, parts[3]}, nil
 }
 
-// Adopt continues a hold that another process handed over with [Lock.Ticket]; text is what Ticket returned. It asks the
-// nodes once, within the node timeout, to replace the former owner by a new one, for a new TTL and with a larger token.
-// So a resource that checks tokens refuses what the former holder may still send. Of several processes that use one
-// ticket, at most one can adopt the hold: the error of the others satisfies errors.Is for [ErrTaken], as it does if the
-// lock has expired.
+// Adopt continues a hold that another process handed over: text is what [Lock.Ticket] returned. It asks the nodes once,
+// within the node timeout, to replace the former owner by a new one, for a new TTL and with a larger token. So a
+// resource that checks tokens refuses what the former holder may still send. Of several processes that use one ticket,
+// one at most can adopt it: the others' error satisfies errors.Is for [ErrTaken], also if the lock has expired.
 func (l *Locker) Adopt(ctx context.Context, text string, opts ...LockOption) (*Lock, error) {
 	t, err := parseTicket(text)
 	if err != nil {

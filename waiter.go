@@ -54,12 +54,13 @@ func (a *attempt) inQueues(b *ballot) *waiter {
 func (w *waiter) notify(n notice) {
 	w.locker.nodes[n.node].judgeToken(&n.Answer, w.queuedToken)
 	w.mu.Lock()
-	behind := false
+	basis := waiting.Notified
 	if r := w.asking; n.inOrder && r != nil {
-		votes := r.poll.SoFar()
-		behind = votes.Voted(n.node) && votes.Answer(n.node).Vote == quorum.Taken
+		if votes := r.poll.SoFar(); votes.Voted(n.node) && votes.Answer(n.node).Vote == quorum.Taken {
+			basis = waiting.HandedOver
+		}
 	}
-	w.notified.Receive(n.node, n.Answer, w.queuedToken, behind)
+	w.notified.Receive(n.node, n.Answer, w.queuedToken, basis)
 	w.mu.Unlock()
 	w.signal()
 }

@@ -1,6 +1,5 @@
-// Package agreement is what clients that lock the same names tell the nodes, and learn of each other: their settings,
-// their lists of nodes, and a label for people. Nobody compares their configurations, and two that disagree can hold
-// one lock.
+// Package agreement is what clients that lock the same names tell the nodes and learn of each other: settings, lists of
+// nodes, and a label for people. Nobody compares their configurations, and two that disagree can hold one lock.
 //
 // It knows what is sent behind a handshake or a probe, what was said, and whether this client may lock. It must not
 // know holds, rounds, options, nor what users see of an error.
@@ -11,7 +10,6 @@ package agreement
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -19,6 +17,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/quorumlock/redlock/internal/guard"
 	"github.com/quorumlock/redlock/internal/lua"
 	"github.com/quorumlock/redlock/internal/quorum"
 	"github.com/quorumlock/redlock/internal/redisconn"
@@ -27,11 +26,9 @@ import (
 
 // Agreement is what one client and its nodes have told each other.
 type Agreement struct {
-	Label *Label // which draws the owners of the client's holds
-
-	conf    Config
-	longest atomic.Int64 // the longest TTL of a call, in ns; 0: no lock was asked for yet
-	lists   *exchange
+	Label     *Label       // which draws the owners of the client's holds
+	longest   atomic.Int64 // the longest TTL of a call, in ns; 0: no lock was asked for yet
+	*exchange              // of lists
 
 	mu    sync.Mutex // guards known and labelled of the nodes; nothing is called while it is held
 	nodes []disclosure
@@ -51,36 +48,34 @@ func Scripts() []*lua.Script { return []*lua.Script{settingsScript, listsScript}
 
 // New returns the Agreement of a client that has told nobody anything.
 func New(c Config) *Agreement {
-	a := &Agreement{Label: newLabel(c.Label, c.Guard, c.TTL), conf: c, nodes: make([]disclosure, len(c.Conns))}
-	a.lists = newExchange(&a.conf)
-	return a
+	return &Agreement{
+		Label: newLabel(c.Label, c.Guard, c.TTL), exchange: newExchange(c), nodes: make([]disclosure, len(c.Conns)),
+	}
 }
 
 // Handshake returns what to ask a node on connecting. It tells the settings alone: lists are told by Connected.
 func (a *Agreement) Handshake(node int) []redisconn.Call {
 	a.nodes[node].ttl = a.longest.Load()
-	return []redisconn.Call{a.tellSettings(node), a.lists.call(node, modeAsk)}
+	return []redisconn.Call{a.tellSettings(node), a.call(node, modeAsk)}
 }
 
 // Connected sends what must go ahead of requests, over a new connection: also of those that waited for it.
 func (a *Agreement) Connected(node int) {
-	if call, due := a.leaveLabel(node, 0); due {
+	for _, call := range a.leaveLabel(node, 0) {
 		a.conf.Conns[node].AskScript(call)
 	}
-	a.lists.tell(modeVote, func(g *registry) quorum.Set { return g.connected(node) })
-	a.lists.tell(modeCount, func(g *registry) quorum.Set { return g.recounts(quorum.Set(0).With(node), a.conf.Now()) })
+	a.tell(modeVote, func(g *registry) quorum.Set { return g.connected(node) })
+	a.tell(modeCount, func(g *registry) quorum.Set { return g.recounts(quorum.Set(0).With(node), a.conf.Now()) })
 	if a.longest.Load() != a.nodes[node].ttl { // a call has begun since
 		a.conf.Conns[node].AskScript(a.tellSettings(node))
 	}
 }
 
-// Probe returns what to ask a node with a probe. What was exchanged a moment ago is left out, unless all is set.
-func (a *Agreement) Probe(node int, all bool) (calls []redisconn.Call) {
-	if call, due := a.leaveLabel(node, a.Label.kept/4); due {
-		calls = append(calls, call)
-	}
-	if mode := a.lists.due(node); all || mode != "" {
-		calls = append(calls, a.tellSettings(node), a.lists.call(node, cmp.Or(mode, modeAsk)))
+// Probe returns what to ask a node with a probe. A quick one leaves out what was exchanged a moment ago.
+func (a *Agreement) Probe(node int, kind guard.ProbeKind) []redisconn.Call {
+	calls := a.leaveLabel(node, a.Label.kept/4)
+	if mode := a.due(node); mode != "" || kind != guard.QuickProbe {
+		calls = append(calls, a.tellSettings(node), a.call(node, cmp.Or(mode, modeAsk)))
 	}
 	return calls
 }
@@ -88,37 +83,14 @@ func (a *Agreement) Probe(node int, all bool) (calls []redisconn.Call) {
 // UseTTL is called with the TTL of each call. If it is longer than all before, the nodes are told: once, in most
 // programs. UseTTL does not wait, but goes ahead of what the call sends.
 func (a *Agreement) UseTTL(ttl time.Duration) {
-	for {
-		longest := a.longest.Load()
-		if int64(ttl) <= longest {
-			return
-		}
-		if a.longest.CompareAndSwap(longest, int64(ttl)) {
-			break
-		}
+	if !raise(&a.longest, int64(ttl)) {
+		return
 	}
 	for i, conn := range a.conf.Conns {
 		conn.AskScript(a.tellSettings(i))
 	}
-	a.lists.tell(modeVote, func(g *registry) quorum.Set { return g.prolong(ttl) })
+	a.tell(modeVote, func(g *registry) quorum.Set { return g.prolong(ttl) })
 }
-
-// Open registers the client after its first attempts to connect, unless it is refused. It waits for the answers, for
-// Config.Timeout at most.
-func (a *Agreement) Open() { a.lists.open() }
-
-// Refusal returns why the client may not lock, or nil.
-func (a *Agreement) Refusal() *Conflict { return a.lists.registry.refusal.Load() }
-
-// HandedOver notes until when another process can adopt a hold of this client.
-func (a *Agreement) HandedOver(until time.Time) { a.lists.handedOver(until) }
-
-// Close ends the holds, by the function given, and lets the nodes forget the client, unless holds are left that count
-// against others.
-func (a *Agreement) Close(endHolds func() (left int)) { a.lists.close(endHolds) }
-
-// Count asks a node how many clients have which lists.
-func (a *Agreement) Count(ctx context.Context, node int) { a.lists.count(ctx, node) }
 
 // Said is what a node said of lists.
 type Said struct {
@@ -130,12 +102,15 @@ type Said struct {
 
 // Said returns what a node said of lists.
 func (a *Agreement) Said(node int) Said {
-	a.lists.mu.Lock()
-	defer a.lists.mu.Unlock()
-	g := a.lists.registry
+	a.exchange.mu.Lock()
+	defer a.exchange.mu.Unlock()
+	g := a.registry
 	clients, clash := g.clients(node, a.conf.Now())
 	return Said{clients, clash, g.at[node].refused, g.lists.Addresses()}
 }
+
+// Refusal returns why the client may not lock, or nil.
+func (a *Agreement) Refusal() *Conflict { return a.registry.refusal.Load() }
 
 // Disagreement describes how the settings of other clients differ from this one's; text is "" if they do not.
 func (a *Agreement) Disagreement(node int) (unsafe bool, text, remedy string) {
@@ -149,8 +124,7 @@ func (a *Agreement) settings() settings {
 	return settings{a.conf.Guard, a.conf.Retention, time.Duration(a.longest.Load())}
 }
 
-// tellSettings returns the call that tells a node the settings, and asks for those of others. A node that refuses it,
-// for lack of rights or memory, tells nothing.
+// tellSettings returns the call that tells a node the settings and asks for others'. One that refuses tells nothing.
 func (a *Agreement) tellSettings(node int) redisconn.Call {
 	told := ""
 	if s := a.settings(); s.ttl > 0 {
@@ -172,30 +146,16 @@ func (a *Agreement) tellSettings(node int) redisconn.Call {
 	return redisconn.Call{Script: settingsScript, Args: []any{1, a.conf.Prefix + "settings", told}, Heard: heard}
 }
 
-// leaveLabel returns the call that leaves the label on a node, unless that was done within the time given.
-func (a *Agreement) leaveLabel(node int, within time.Duration) (call redisconn.Call, due bool) {
+// leaveLabel returns the call that leaves the label on a node; none if that was done within the time given.
+func (a *Agreement) leaveLabel(node int, within time.Duration) []redisconn.Call {
 	at, now := &a.nodes[node], a.conf.Now()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.Label.text == "" || now.Sub(at.labelled) < within {
-		return call, false
+		return nil
 	}
 	at.labelled = now
 	heard := func(any, error) {} // without a label, locks are as good
-	return redisconn.Call{Args: a.Label.command(a.conf.Prefix), Heard: heard}, true
-}
-
-// Resume makes this client the same as another one, as a process is that was started from a snapshot of the other's: to
-// the nodes both are one. It is for tests.
-func (a *Agreement) Resume(other *Agreement) {
-	a.lists.send(modeLeave, a.conf.Electorate.All) // the snapshot has no registration of its own
-	a.Label.id = other.Label.id
-	for i := range a.nodes {
-		other.lists.mu.Lock()
-		member := other.lists.registry.at[i].member
-		other.lists.mu.Unlock()
-		a.lists.mu.Lock()
-		a.lists.registry.at[i].member, a.lists.registry.at[i].sent = member, true
-		a.lists.mu.Unlock()
-	}
+	args := []any{"SET", a.conf.Prefix + "label:" + a.Label.ID(), a.Label.text, "PX", a.Label.kept.Milliseconds()}
+	return []redisconn.Call{{Args: args, Heard: heard}}
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/quorumlock/redlock/internal/quorum"
 )
 
-// count asks a node how many clients have which lists.
-func (x *exchange) count(ctx context.Context, node int) {
+// Count asks a node how many clients have which lists.
+func (x *exchange) Count(ctx context.Context, node int) {
 	one := quorum.Set(0).With(node)
 	x.askAll(ctx, one, x.registry.unknown)
 	x.askAll(ctx, one, func(int) string {
@@ -24,8 +24,7 @@ func (x *exchange) count(ctx context.Context, node int) {
 	x.seeConflicts(ctx, node)
 }
 
-// seeConflicts asks a node when clients were last seen whose lists conflict with this client's. A node that does not
-// say so leaves that open.
+// seeConflicts asks a node when clients were last seen whose lists conflict with this client's, if the node can tell.
 func (x *exchange) seeConflicts(ctx context.Context, node int) {
 	x.mu.Lock()
 	at := &x.registry.at[node]
@@ -61,11 +60,10 @@ func (x *exchange) seeConflicts(ctx context.Context, node int) {
 	}
 	seen := make(map[string]time.Duration)
 	for i, text := range texts {
+		seen[text] = longAgo
 		of := counts[i*len(seenWithin):][:len(seenWithin)]
 		if at := slices.IndexFunc(of, func(n int) bool { return n > 0 }); at >= 0 {
 			seen[text] = seenWithin[at]
-		} else {
-			seen[text] = longAgo
 		}
 	}
 	x.mu.Lock()

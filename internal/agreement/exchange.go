@@ -46,31 +46,36 @@ const correctAfter = 500 * time.Millisecond
 
 // exchange tells the nodes this client's lists, and hears theirs.
 type exchange struct {
-	conf     *Config
+	conf     Config
 	ticketed atomic.Int64 // when the last hold ends that was handed over by a ticket, in ns since 1970
 
-	// mu guards the fields below. While it is held nothing is sent, and only Config.Holds and the mutexes of lists.go are
-	// called for.
+	// mu guards the fields below. Under it nothing is sent, and only Config.Holds and mutexes of lists.go are called for.
 	mu         sync.Mutex
 	registry   *registry
 	correction *time.Timer // registers anew; nil: it never was due
 }
 
-func newExchange(conf *Config) *exchange {
-	var addrs []string
-	for _, conn := range conf.Conns {
-		addrs = append(addrs, conn.Addr())
+func newExchange(c Config) *exchange {
+	g := &registry{prefix: c.Prefix, onlyLooks: c.OnlyLooks, ttl: c.TTL, electorate: c.Electorate}
+	for _, conn := range c.Conns {
+		g.addrs = append(g.addrs, conn.Addr())
 	}
-	return &exchange{
-		conf: conf, registry: newRegistry(conf.Prefix, conf.OnlyLooks, conf.TTL, conf.Electorate, addrs),
-	}
+	g.begin()
+	return &exchange{conf: c, registry: g}
 }
 
-// handedOver notes until when a ticket can be adopted.
-func (x *exchange) handedOver(until time.Time) {
-	for end := until.UnixNano(); ; {
-		if last := x.ticketed.Load(); end <= last || x.ticketed.CompareAndSwap(last, end) {
-			return
+// HandedOver notes until when another process can adopt a hold of this client.
+func (x *exchange) HandedOver(until time.Time) { raise(&x.ticketed, until.UnixNano()) }
+
+// raise raises a, and reports whether it was less.
+func raise(a *atomic.Int64, to int64) bool {
+	for {
+		was := a.Load()
+		if to <= was {
+			return false
+		}
+		if a.CompareAndSwap(was, to) {
+			return true
 		}
 	}
 }
@@ -91,17 +96,14 @@ func (x *exchange) due(node int) string {
 }
 
 // connected returns the nodes that are.
-func (x *exchange) connected() (nodes quorum.Set) {
-	for i, conn := range x.conf.Conns {
-		if up, _ := conn.State(); up {
-			nodes = nodes.With(i)
-		}
-	}
-	return nodes
+func (x *exchange) connected() quorum.Set {
+	return quorum.Where(len(x.conf.Conns), func(i int) bool {
+		up, _ := x.conf.Conns[i].State()
+		return up
+	})
 }
 
-// tell asks the nodes that due returns, which is called with mu held. It does not wait: what is asked of a node after
-// that comes after it.
+// tell asks the nodes that due returns, which is called with mu held, ahead of what is asked later. It does not wait.
 func (x *exchange) tell(mode string, due func(g *registry) quorum.Set) {
 	x.mu.Lock()
 	to := due(x.registry)
@@ -187,12 +189,10 @@ func (x *exchange) rejudge(lost quorum.Set, now time.Time) (leave, tell quorum.S
 	} else { // then open judges
 		g.noteClaims(now)
 	}
-	for i := range g.at {
+	tell = quorum.Where(len(g.at), func(i int) bool {
 		lacks := (waited || lost.Has(i) && g.at[i].noted == "") && g.lapses(i, now)
-		if g.mayRegister() && (before != nil || lacks) {
-			tell = tell.With(i)
-		}
-	}
+		return g.mayRegister() && (before != nil || lacks)
+	})
 	return leave, tell
 }
 
@@ -252,9 +252,8 @@ func (x *exchange) askAll(ctx context.Context, nodes quorum.Set, mode func(node 
 	return wanted > 0
 }
 
-// open registers this client after its first attempts to connect, unless it is refused. It waits for the answers, for
-// the node timeout at most.
-func (x *exchange) open() {
+// Open registers the client after its first attempts to connect, unless it is refused, and awaits the answers.
+func (x *exchange) Open() {
 	ctx, cancel := context.WithTimeout(context.Background(), x.conf.Timeout)
 	defer cancel()
 	x.learn(ctx, x.conf.Electorate.All)
@@ -264,8 +263,7 @@ func (x *exchange) open() {
 	g.judge(x.conf.Now(), x.holds)
 	g.opened = true
 	x.mu.Unlock()
-	// Of two that begin at one moment, each may be refused for the other's sake, and then not, as that one has left. New
-	// is to say how that ends.
+	// Of two that begin at one moment, each may be refused for the other's sake, until that leaves. New says how it ends.
 	for range 8 {
 		if ctx.Err() != nil || !x.askAll(ctx, x.conf.Electorate.All, x.registers) {
 			return
@@ -276,7 +274,7 @@ func (x *exchange) open() {
 
 // registers returns modeVote if the node does not have this client's lists, and can be told.
 func (x *exchange) registers(node int) string {
-	if g, at := x.registry, &x.registry.at[node]; g.mayRegister() && at.refused == nil && at.noted != g.own.texts[0] {
+	if at := &x.registry.at[node]; x.registry.outdated(at) && at.refused == nil {
 		return modeVote
 	}
 	return ""
@@ -291,25 +289,20 @@ func (x *exchange) learn(ctx context.Context, nodes quorum.Set) {
 	}
 }
 
-// close ends what the exchange does by itself, then the holds, of which some are left, and lets the nodes forget this
-// client, unless holds or tickets are left: then conflicting clients must not come before the nodes have forgotten the
-// registration by themselves, which is later than the end of these. Once the holds have ended, nobody else lets the
-// nodes forget it.
-func (x *exchange) close(endHolds func() (left int)) {
+// Close ends what the exchange does by itself, then the holds, of which some are left, and lets the nodes forget this
+// client, unless holds or tickets are left: conflicting clients must not come before the nodes have forgotten the
+// registration by themselves, which is later than the end of these. Once the holds have ended, nothing else makes them.
+func (x *exchange) Close(endHolds func() (left int)) {
 	x.mu.Lock()
 	x.registry.closed = true
 	if x.correction != nil {
 		x.correction.Stop()
 	}
 	x.mu.Unlock()
-	keep := endHolds() > 0 || x.ticketsOut()
-	x.mu.Lock()
-	told := quorum.Set(0)
-	for i := range x.registry.at {
-		if at := &x.registry.at[i]; !keep && (at.sent || at.noted != "" || at.former != "" || at.members != nil) {
-			told = told.With(i)
-		}
+	if endHolds() > 0 || x.ticketsOut() {
+		return
 	}
-	x.mu.Unlock()
-	x.send(modeLeave, told)
+	x.tell(modeLeave, func(g *registry) quorum.Set {
+		return g.where(func(at *node) bool { return at.sent || at.noted != "" || at.former != "" || at.members != nil })
+	})
 }

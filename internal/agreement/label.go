@@ -42,22 +42,19 @@ func DefaultLabel() string {
 
 // CheckLabel returns what is wrong with the text of a label, or nil.
 func CheckLabel(text string) error {
-	if len(text) > maxLabel {
+	switch {
+	case len(text) > maxLabel:
 		return fmt.Errorf("the owner label has %d bytes: at most %d", len(text), maxLabel)
-	}
-	if !utf8.ValidString(text) {
+	case !utf8.ValidString(text):
 		return fmt.Errorf("the owner label %q is not UTF-8", text)
+	case strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }):
+		return fmt.Errorf("the owner label %q has a character that cannot be printed", text)
+	default:
+		return nil
 	}
-	for _, r := range text {
-		if !unicode.IsPrint(r) {
-			return fmt.Errorf("the owner label %q has a character that cannot be printed", text)
-		}
-	}
-	return nil
 }
 
-// newLabel draws the id of a Locker. The nodes keep the label for longer than a lock of a Locker that has crashed: no
-// TTL is longer than the guard, unless that is off.
+// newLabel draws a Locker's id. Labels outlive locks of a crashed one: no TTL exceeds the guard, unless that is off.
 func newLabel(text string, guard, ttl time.Duration) *Label {
 	l := &Label{text: text, kept: max(2*time.Minute, 2*guard, 2*ttl)}
 	_, _ = rand.Read(l.id[:]) // crypto/rand.Read never fails
@@ -67,11 +64,6 @@ func newLabel(text string, guard, ttl time.Duration) *Label {
 
 // ID returns the part that all owners of the Locker have, as it stands in them.
 func (l *Label) ID() string { return fmt.Sprintf("%x-%x", l.id[:2], l.id[2:]) }
-
-// command returns the command that leaves the label on a node. prefix is that of the library's own keys.
-func (l *Label) command(prefix string) []any {
-	return []any{"SET", prefix + "label:" + l.ID(), l.text, "PX", l.kept.Milliseconds()}
-}
 
 // Owner draws an owner: a UUID of version 7 (RFC 9562). Its first 60 bits tell the time, then 30 bits the Locker, and
 // the last 32 bits are random. The time is the nodes' time in µs, so owners of all machines sort in the order in which
@@ -88,8 +80,7 @@ func (l *Label) Owner(micros int64, fenced bool) (id uuid.UUID) {
 	return id
 }
 
-// ParseOwner reads an owner as it is written: 36 bytes in lower case. uuid.Parse takes other forms, too, and whatever
-// stands in place of the braces.
+// ParseOwner reads an owner as it is written: 36 bytes in lower case. uuid.Parse takes other forms, too.
 func ParseOwner(text string) (uuid.UUID, bool) {
 	id, err := uuid.Parse(text)
 	if err != nil || len(text) != 36 || text != strings.ToLower(text) {
@@ -118,8 +109,7 @@ func (l *Label) Drew(owner string) bool {
 // remains, since the labels of both are the same, and the nodes would have to be told of another one.
 func (l *Label) Salt(micros int64) { l.salt.Add(uint32(micros)) }
 
-// ReadLabel reads a label in a reply. What could not have been set as a label, and might garble a terminal or a log, is
-// none.
+// ReadLabel reads a label in a reply. What nobody could have set, and might garble a terminal or a log, is none.
 func ReadLabel(reply any) string {
 	text, _ := reply.([]byte)
 	if CheckLabel(string(text)) != nil {

@@ -12,8 +12,7 @@ import (
 	"github.com/quorumlock/redlock/internal/quorum"
 )
 
-// Each client tells the nodes its lists, and learns from them which others are in use: quorum.NodeLists. This file has
-// them as texts.
+// Each client tells the nodes its lists, quorum.NodeLists, and learns which others are in use. Here they are texts.
 
 // Conflict says that clients are at work whose lists of nodes and this client's do not exclude each other.
 type Conflict struct {
@@ -36,8 +35,7 @@ const unmet = "?"
 
 // listsText returns lists as nodes keep them: "id@address id@address|id@address …", the nodes of a list in order, and
 // behind that the life of the registration in minutes, if that is not one: "id@address …|8". So everybody knows how
-// long the text may stay after its last client has crashed, and clients whose registrations live for less do not keep
-// it.
+// long the text may stay after its last client has crashed; clients with shorter lives do not keep it.
 func listsText(l quorum.NodeLists, life time.Duration) string {
 	var lists []string
 	for _, list := range l {
@@ -64,13 +62,13 @@ var (
 	addrUnescaper = strings.NewReplacer("%25", "%", "%20", " ", "%7C", "|", "%0A", "\n", "%0D", "\r")
 )
 
-// parseNodeLists reads what listsText has written. What it cannot read may come from another version.
-func parseNodeLists(text string) (l quorum.NodeLists, life time.Duration, ok bool) {
+// parseNodeLists reads what listsText has written. It returns no lists for what may come from another version.
+func parseNodeLists(text string) (l quorum.NodeLists, life time.Duration) {
 	parts, life := strings.Split(text, "|"), registrationLives
 	if last := len(parts) - 1; !strings.Contains(parts[last], "@") {
 		minutes, err := strconv.Atoi(parts[last])
 		if err != nil || minutes < 2 || minutes > int(longestLife.Minutes()) {
-			return nil, registrationLives, false
+			return nil, registrationLives
 		}
 		parts, life = parts[:last], time.Duration(minutes)*time.Minute
 	}
@@ -80,20 +78,19 @@ func parseNodeLists(text string) (l quorum.NodeLists, life time.Duration, ok boo
 			id, addr, found := strings.Cut(word, "@")
 			id, stale := strings.CutPrefix(id, unmet)
 			if !found || id == "" && !stale || addr == "" || len(list) == quorum.MaxNodes {
-				return nil, registrationLives, false
+				return nil, registrationLives
 			}
 			list = append(list, quorum.ListedNode{ID: id, Addr: addrUnescaper.Replace(addr), Stale: stale && id != ""})
 		}
 		if len(list) == 0 || len(l) == 2 {
-			return nil, registrationLives, false
+			return nil, registrationLives
 		}
 		l = append(l, list)
 	}
-	return l, life, l != nil
+	return l, life
 }
 
-// usedLists are the lists of which a node says that they are in use. They are the same for everybody who knows the
-// digest, and never change.
+// usedLists are the lists that a node says are in use. They never change, and are the same for all who know the digest.
 type usedLists struct {
 	digest string
 	texts  []string
@@ -113,8 +110,7 @@ type listsVerdict struct {
 	same      []int // by index: the own lists
 }
 
-// judge compares the lists with a client's own ones. All Lockers of a process with the same lists ask the same, again
-// and again, so what was found is kept.
+// judge compares the lists with a client's own, and keeps what it finds: all Lockers of a process ask again and again.
 func (u *usedLists) judge(own *usedLists) listsVerdict {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -122,13 +118,14 @@ func (u *usedLists) judge(own *usedLists) listsVerdict {
 	if judged {
 		return v
 	}
+	ours, stale := own.lists[0], own.lists[0].AllStale()
 	for i, l := range u.lists {
-		if l != nil && own.lists[0].Same(l) {
+		if l != nil && ours.Same(l) {
 			v.same = append(v.same, i)
 		}
 		switch {
-		case l == nil || own.lists[0].Exclude(l, false):
-		case own.lists[0].Exclude(l, true):
+		case l == nil || ours.Exclude(l):
+		case stale.Exclude(l):
 			v.doubtful = append(v.doubtful, i)
 		default:
 			v.conflicts = append(v.conflicts, i)
@@ -192,15 +189,13 @@ func parseLists(digest string, texts []string) *usedLists {
 	}
 	for i, text := range texts {
 		used.sums = append(used.sums, lua.SHA1(text))
-		l, life, ok := parseNodeLists(text)
-		if used.lives[i] = life; ok {
-			used.lists[i] = l
-		}
+		used.lists[i], used.lives[i] = parseNodeLists(text)
 	}
 	used.clash = sync.OnceValue(func() bool {
 		for i, a := range used.lists {
+			stale := a.AllStale()
 			for _, b := range used.lists[i+1:] {
-				if a != nil && b != nil && !a.Exclude(b, true) {
+				if a != nil && b != nil && !stale.Exclude(b) {
 					return true
 				}
 			}

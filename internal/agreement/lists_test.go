@@ -20,15 +20,15 @@ func TestNodeListsAsText(t *testing.T) {
 		if text != want {
 			t.Errorf("got %q, want %q", text, want)
 		}
-		parsed, lives, ok := parseNodeLists(text)
-		if !ok || lives != life || listsText(parsed, lives) != text || parsed[0][2].Addr != "unix:///tmp/a b|c%20" {
+		parsed, lives := parseNodeLists(text)
+		if lives != life || listsText(parsed, lives) != text || parsed[0][2].Addr != "unix:///tmp/a b|c%20" {
 			t.Errorf("parsed: %v, %v", parsed, lives)
 		}
 	}
 	for _, bad := range []string{
 		"", "|", "x", "@a", "1@", "1@a||2@b", "1@a|2@b|3@c", "8", "1@a|1", "1@a|61", "1@a|8|2@b", "1@a|8|8",
 	} {
-		if l, _, ok := parseNodeLists(bad); ok {
+		if l, _ := parseNodeLists(bad); l != nil {
 			t.Errorf("%q was parsed as %v", bad, l)
 		}
 	}

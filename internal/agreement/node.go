@@ -21,40 +21,26 @@ const (
 
 // node is what one node said last of lists, what it was told, and what it is asked.
 type node struct {
-	identity
-	membership
-	registered
-	statement
-	inquiry
-}
-
-// identity is which node it is.
-type identity struct {
+	// Which node it is.
 	id        string    // the node's; "": not known
 	renames   int       // how often that has become another one, without ten minutes in between
 	renamed   time.Time // when it last has
 	stale     bool      // it has been away since then: see quorum.ListedNode
 	candidate string    // an id for a node that has none
-}
 
-// membership is by what the node knows this client among those that have the same lists.
-type membership struct {
+	// By what the node knows this client among those that have the same lists.
 	member   string   // in the node's set of clients: see connected
 	sent     bool     // it may be there
 	members  []string // those of former connections that may be there still
 	requests int      // how often it was to note or to forget the client, or the member has changed
-}
 
-// registered is what the node was told of this client's lists.
-type registered struct {
+	// What the node was told of this client's lists.
 	noted     string    // the lists that it was told; "": none
 	former    string    // the lists that it was told before the client was refused
 	forgot    time.Time // when it was last found to have forgotten them; zero: never
 	confirmed time.Time // when it confirmed them last
-}
 
-// statement is what the node said of the lists of all clients.
-type statement struct {
+	// What the node said of the lists of all clients.
 	heard   time.Time                // when it said this; zero: never
 	refused error                    // why it does not answer, or nil
 	digest  string                   // of the lists in use there; "": none are
@@ -65,17 +51,14 @@ type statement struct {
 	seen    map[string]time.Duration // by their lists: when clients that conflict were last seen, see seenWithin
 	// doubts are lists that conflict unless a node has lost its data lately: when they were first heard of.
 	doubts map[[20]byte]time.Time
-}
 
-// inquiry is what the node is being asked, and when it may be asked again.
-type inquiry struct {
+	// What the node is being asked, and when it may be asked again.
 	reading   bool      // the lists in use there are being read
 	recounted time.Time // see recounts
 }
 
-// seenWithin are the ages that are told apart when clients were last seen: at most so long ago, or longAgo. Those that
-// are at work are seen every 30 to 45 s, so longer ago than the last of these is a client that has ended without a
-// word.
+// seenWithin are the ages that are told apart when clients were last seen: at most so long ago, or longAgo. Clients at
+// work are seen every 30 to 45 s, so one that was seen longer ago than the last of these has ended without a word.
 var seenWithin = []time.Duration{
 	10 * time.Second, 20 * time.Second, 30 * time.Second, 40 * time.Second, 50 * time.Second,
 }

@@ -30,11 +30,10 @@ const (
 func (g *registry) judge(now time.Time, holds func() bool) (leave quorum.Set) {
 	confirmed, remembered, unread := g.registrations(now)
 	majority := g.electorate.Suffice(confirmed)
-	established := g.electorate.Suffice(remembered) && !g.clear.IsZero() && now.Sub(g.clear) >= establishedAfter
-	g.established = established
+	g.established = g.electorate.Suffice(remembered) && !g.clear.IsZero() && now.Sub(g.clear) >= establishedAfter
 	conflict, doubtful, open := g.conflict(now, unread)
 	g.waits = g.waits && !majority
-	if !majority || !established && (conflict != nil || doubtful || open != 0) {
+	if !majority || !g.established && (conflict != nil || doubtful || open != 0) {
 		g.clear = time.Time{}
 	} else if g.clear.IsZero() {
 		g.clear = now
@@ -42,7 +41,7 @@ func (g *registry) judge(now time.Time, holds func() bool) (leave quorum.Set) {
 	switch {
 	case g.onlyLooks:
 	case conflict == nil && open != 0: // what is not known may be one
-	case conflict == nil, established: // whoever came later is refused
+	case conflict == nil, g.established: // whoever came later is refused
 		g.refusal.Store(nil)
 	default:
 		g.refusal.Store(conflict)
@@ -54,20 +53,14 @@ func (g *registry) judge(now time.Time, holds func() bool) (leave quorum.Set) {
 // registrations returns the nodes that have this client's registration; of these, those that would have told others of
 // it all the time; and those of which it is not known which lists are in use.
 func (g *registry) registrations(now time.Time) (confirmed, remembered, unread quorum.Set) {
-	for i := range g.at {
-		at := &g.at[i]
-		if at.noted != "" && now.Sub(at.confirmed) < registrationLives { // whatever the text's life: who is away is late
-			confirmed = confirmed.With(i)
-			// One that had forgotten the client has not told newcomers of it. Others may have forgotten it, too: within this
-			// time all of them are asked.
-			if at.forgot.IsZero() || now.Sub(at.forgot) >= confirmsWithin {
-				remembered = remembered.With(i)
-			}
-		}
-		if at.unread() && now.Sub(at.heard) < registrationLives {
-			unread = unread.With(i)
-		}
-	}
+	confirmed = g.where(func(at *node) bool {
+		return at.noted != "" && now.Sub(at.confirmed) < registrationLives // whatever the text's life: who is away is late
+	})
+	// One that had forgotten the client has not told newcomers of it, nor may others have: within this time all are asked.
+	remembered = confirmed & g.where(func(at *node) bool {
+		return at.forgot.IsZero() || now.Sub(at.forgot) >= confirmsWithin
+	})
+	unread = g.where(func(at *node) bool { return at.unread() && now.Sub(at.heard) < registrationLives })
 	return confirmed, remembered, unread
 }
 
@@ -101,8 +94,7 @@ func (g *registry) asks(text string, now time.Time) bool {
 	return g.opened && now.Sub(g.claims[text]) < asksWithin
 }
 
-// claimed returns the lists, by index, that are in use and conflict as the node says, and whether others may turn out
-// to do so.
+// claimed returns the lists, by index, that are in use and conflict as the node says, and whether others may do so.
 func (g *registry) claimed(node int, now time.Time) (claims []int, doubtful bool) {
 	at := &g.at[node]
 	if at.used == nil {
@@ -146,8 +138,7 @@ func (g *registry) noteClaims(now time.Time) {
 	}
 }
 
-// asksAgain reports whether the node is to be asked, because there are claims, what it says of them, and which clients
-// it knows.
+// asksAgain reports whether the node is to be asked, because there are claims, what it says of them and whom it knows.
 func (g *registry) asksAgain(node int) bool {
 	at := &g.at[node]
 	if g.onlyLooks || g.established || g.claims == nil || at.heard.IsZero() || at.refused != nil || at.unread() {
@@ -175,8 +166,7 @@ func (g *registry) unknown(node int) string {
 	}
 }
 
-// recounts returns which of the nodes are to be asked again now: four times, and then once a second. One that has
-// another digest in each answer would be asked for ever.
+// recounts returns which of the nodes to ask again now: four times, then once a second, as digests may change for ever.
 func (g *registry) recounts(of quorum.Set, now time.Time) (nodes quorum.Set) {
 	for i := range g.at {
 		if at := &g.at[i]; of.Has(i) && g.opened && g.asksAgain(i) && !at.recounted.After(now) {
@@ -248,7 +238,6 @@ func (g *registry) claimants(now time.Time, unknown quorum.Set) (claims, doubts,
 // weight is what a claim amounts to by what the other nodes say.
 type weight uint8
 
-// The weights.
 const (
 	claimDenied weight = iota // nobody has the lists, or too few nodes are left for a client that has them
 	claimOpen                 // nodes that have not been asked since may yet deny it
@@ -281,26 +270,16 @@ func (g *registry) weigh(node, index int, silent quorum.Set, now time.Time) weig
 	}
 }
 
-// inUse reports whether others use this client's lists, for longer than one of them that has crashed would count, as a
-// majority says that consists of nodes from a set.
+// inUse reports whether a majority from a set says that others use this client's lists, longer than a crash explains.
 func (g *registry) inUse(among quorum.Set, now time.Time) bool {
-	var in quorum.Set
-	for i := range g.at {
-		at := &g.at[i]
-		if !among.Has(i) || at.used == nil || now.Sub(at.heard) >= registrationLives {
-			continue
-		}
-		for _, l := range at.used.judge(g.own).same {
-			if at.ages[at.used.texts[l]] >= at.used.lives[l]+establishedAfter {
-				in = in.With(i)
-			}
-		}
-	}
-	return g.electorate.Suffice(in)
+	return g.electorate.Suffice(among & g.where(func(at *node) bool {
+		old := func(l int) bool { return at.ages[at.used.texts[l]] >= at.used.lives[l]+establishedAfter }
+		return at.used != nil && now.Sub(at.heard) < registrationLives &&
+			slices.ContainsFunc(at.used.judge(g.own).same, old)
+	}))
 }
 
-// doubt notes lists that conflict unless a node has lost its data lately. They are not forgotten when they are out of
-// use, since short-lived clients use them now and then.
+// doubt notes lists that conflict unless a node has lost its data lately. They stay: short-lived clients come and go.
 func (at *node) doubt(sum [20]byte, now time.Time, of int) {
 	if !at.doubts[sum].IsZero() {
 		return
@@ -322,8 +301,7 @@ func (g *registry) lasts(node, index int) bool {
 	return !since.IsZero() && at.heard.Sub(since) >= at.used.lives[index]+restartExplains
 }
 
-// says reports whether the node has said that the lists with that index are in use, and that is not longer ago than
-// they live.
+// says reports whether the node has said, no longer ago than they live, that the lists with that index are in use.
 func (g *registry) says(node, index int, now time.Time) bool {
 	at := &g.at[node]
 	return now.Sub(at.heard) < at.used.lives[index]
@@ -331,12 +309,19 @@ func (g *registry) says(node, index int, now time.Time) bool {
 
 // conflicting returns the lists, by index, that are in use at the node and conflict with this client's.
 func (g *registry) conflicting(node int) (list []int) {
-	if used := g.at[node].used; used != nil {
-		for i, l := range used.lists {
-			clients, counted := g.at[node].counts[used.texts[i]]
-			if l != nil && (clients > 0 || !counted) && !g.lists.Exclude(l, !g.lasts(node, i)) {
-				list = append(list, i)
-			}
+	used := g.at[node].used
+	if used == nil {
+		return nil
+	}
+	stale := g.lists.AllStale()
+	for i, l := range used.lists {
+		own := stale
+		if g.lasts(node, i) {
+			own = g.lists
+		}
+		clients, counted := g.at[node].counts[used.texts[i]]
+		if l != nil && (clients > 0 || !counted) && !own.Exclude(l) {
+			list = append(list, i)
 		}
 	}
 	return list

@@ -15,7 +15,9 @@ func TestWhoIsRefused(t *testing.T) {
 		nodes, seconds := strings.Fields(cells[0]), cases.Must(strconv.Atoi(cells[1]))(t)
 		outcome, settled := cells[2], cells[3]
 		for _, before := range []*Conflict{nil, {}} {
-			g, now := newRegistry("", false, 0, quorum.OneList(len(nodes)), strings.Fields("a b c d e")[:len(nodes)]), time.Now()
+			g := &registry{electorate: quorum.OneList(len(nodes)), addrs: strings.Fields("a b c d e")[:len(nodes)]}
+			g.begin()
+			now := time.Now()
 			for i := range g.at {
 				g.at[i].id = strconv.Itoa(i + 1)
 			}

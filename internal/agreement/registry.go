@@ -48,17 +48,15 @@ type registry struct {
 	established bool                 // whoever else conflicts came later
 }
 
-func newRegistry(prefix string, onlyLooks bool, ttl time.Duration, e *quorum.Electorate, addrs []string) *registry {
-	g := &registry{
-		prefix: prefix, onlyLooks: onlyLooks, ttl: ttl, electorate: e, addrs: addrs, at: make([]node, len(addrs)),
-	}
-	if !onlyLooks {
-		for i := range g.at {
+// begin prepares a registry, of which the client's side is set.
+func (g *registry) begin() {
+	g.at = make([]node, len(g.addrs))
+	for i := range g.at {
+		if !g.onlyLooks {
 			g.at[i].candidate, g.at[i].member = drawID(), drawID()
 		}
 	}
 	g.describe()
-	return g
 }
 
 func drawID() string {
@@ -83,6 +81,11 @@ func (g *registry) describe() {
 	for i := range g.at {
 		g.at[i].used = g.find(g.at[i].digest, g.at[i].used)
 	}
+}
+
+// where returns the nodes for which is returns true.
+func (g *registry) where(is func(at *node) bool) quorum.Set {
+	return quorum.Where(len(g.at), func(i int) bool { return is(&g.at[i]) })
 }
 
 func (g *registry) listed(node int) quorum.ListedNode {
@@ -165,8 +168,7 @@ func (g *registry) subject(at *node, mode string) (text, was string, keys []any)
 // clientsKey is the key at which a node keeps the clients that have these lists.
 func (g *registry) clientsKey(text string) string { return g.prefix + "clients:" + digestOf(text)[:12] }
 
-// due returns what to ask a node with a probe; "": nothing. Between two registrations there are 30 s, and seldom more
-// than 45.
+// due returns what to ask a node with a probe; "": nothing. Registrations are 30 s apart, and seldom more than 45.
 func (g *registry) due(node int, now time.Time) string {
 	stays := !g.closed && g.at[node].noted != "" // also if it is refused: its holds still count
 	switch {
@@ -186,6 +188,9 @@ func (g *registry) mayRegister() bool {
 	return !g.onlyLooks && g.opened && !g.closed && !g.waits && g.refusal.Load() == nil
 }
 
+// outdated reports whether a node has not been told the lists as they are, and may be.
+func (g *registry) outdated(at *node) bool { return g.mayRegister() && at.noted != g.own.texts[0] }
+
 // lapses reports whether a node should be told the lists again.
 func (g *registry) lapses(node int, now time.Time) bool {
 	at := &g.at[node]
@@ -197,34 +202,22 @@ func (g *registry) prolong(ttl time.Duration) (to quorum.Set) {
 	if g.ttl = max(g.ttl, ttl); g.own.lives[0] < g.lives() {
 		g.describe()
 	}
-	for i := range g.at {
-		if at := &g.at[i]; g.mayRegister() && at.noted != g.own.texts[0] && (at.sent || at.noted != "") {
-			to = to.With(i)
-		}
-	}
-	return to
+	return g.where(func(at *node) bool { return g.outdated(at) && (at.sent || at.noted != "") })
 }
 
-// correct returns the nodes that have been told other lists, or none.
+// correct returns the nodes that have not been told the lists as they are, or none.
 func (g *registry) correct() (to quorum.Set) {
 	g.correcting = false
-	for i := range g.at {
-		if g.mayRegister() && g.at[i].noted != g.own.texts[0] {
-			to = to.With(i)
-		}
-	}
-	return to
+	return g.where(g.outdated)
 }
 
 // connected notes a new connection to a node, over which the handshake has asked. It returns the node if it is to be
-// told now. The member is another one: what was told over the connection before may be the registration of another
-// process, of which this one is a copy, from a snapshot that was started twice. So the end of neither takes away what
-// the other has told.
+// told now. The member is another one: the former may be that of another process, of which this is a copy, from a
+// snapshot that was started twice. So the end of neither takes away what the other has told.
 //
 // The member before goes with the registration: a client is counted once, and leaves nothing behind that would keep a
 // former text alive. A copy may thereby take away that of its original. The text stays, for the copy has it, and the
-// original confirms it within 45 s. Should the copy end sooner, the original registers anew then, or as soon as it is
-// told that the node has forgotten it.
+// original confirms it within 45 s; or, should the copy end sooner, it registers anew then or when told of it.
 func (g *registry) connected(node int) (to quorum.Set) {
 	at := &g.at[node]
 	if at.sent {
@@ -238,8 +231,7 @@ func (g *registry) connected(node int) (to quorum.Set) {
 	return to
 }
 
-// maxMembers is how many former members are remembered until a node has taken them away: there are several only if
-// connections break before it answers.
+// maxMembers is how many former members are remembered until a node has taken them away: several if connections break.
 const maxMembers = 16
 
 // note notes what a node said in answer to any mode but modeLeave. lost are the nodes that have forgotten the lists
@@ -270,8 +262,7 @@ func (g *registry) note(
 	}
 	lost = lost.With(node)
 	for i := range g.at {
-		// What a node says in answer to a registration never leads to another, nor does what it says within a second of the
-		// last time: that might go on for ever.
+		// No answer to a registration leads to another, nor any within a second of the last time: it might go on for ever.
 		at := &g.at[i]
 		if at.lacks(at.noted) && !(i == node && mode == modeVote) && now.Sub(at.forgot) >= time.Second {
 			at.forget(now)

@@ -8,9 +8,8 @@ import (
 )
 
 // Clients that lock the same names must agree on some settings, and nobody compares their configurations. So each tells
-// every node its settings, and learns from the node which others are in use. It does so when it connects and then every
-// 20 to 35 s, but tells nothing before it asks for a lock: a client that only looks, like redlock doctor, is no danger
-// to anybody, and must not alarm those that work.
+// every node its settings when it connects and then every 20 to 35 s, and learns which others are in use. But it tells
+// nothing before it asks for a lock: one that only looks, like redlock doctor, is no danger, and must not alarm others.
 
 // settings are what other clients rely on.
 type settings struct {
@@ -48,13 +47,11 @@ func readSettings(texts []string) (known []settings) {
 	return known
 }
 
-// compare describes how the settings of others differ from s, which is how this client is set. unsafe: two can hold one
-// lock.
+// compare describes how others' settings differ from s, which are this client's. unsafe: two can hold one lock.
 //
 // They can if the TTL of one client is longer than the guard of another: a node forgets the lock, and the other counts
 // its vote again before the lock has ended. This client need not be one of the two. As long as no TTL in use is so
-// long, a difference is only a trap for the first one that is. A retention cannot lead to two holders: the longest
-// one counts for all.
+// long, a difference is only a trap. A retention cannot lead to two holders: the longest one counts for all.
 func (s settings) compare(others []settings) (unsafe bool, text, remedy string) {
 	var guards, retentions []time.Duration
 	longest, shortest := s.ttl, s.guard // TTL and guard, of the clients that lock

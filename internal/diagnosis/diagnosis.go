@@ -7,9 +7,7 @@
 // row, a scenario there and a line in docs/operations.md, and a field of Facts if it goes by something new.
 package diagnosis
 
-import (
-	"time"
-)
+import "time"
 
 // Facts is what is known about a node. Of what was not asked, or no longer holds, it has zero values.
 type Facts struct {

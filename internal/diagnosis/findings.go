@@ -16,50 +16,29 @@ type row struct {
 	text, remedy string
 }
 
-// table has all findings about a node, in the order in which they are listed. The first rows say what keeps the node
-// from voting: each kind of trouble is in one of them.
+// table has all findings about a node, in order. The first rows say what keeps it from voting: every kind of trouble.
 var table = []row{
-	{finding.NotRedis, finding.Degraded, trouble("no redis"), "{error}", ""},
-	{
-		finding.Certificate, finding.Degraded, trouble("certificate"), "{error}",
-		"set RootCAs or ServerName of NodeConfig.TLS, or replace the node's certificate",
-	},
-	{finding.Certificate, finding.Degraded, trouble("own certificate"), "{error}", "set Certificates of NodeConfig.TLS"},
-	{finding.TLS, finding.Degraded, trouble("tls"), "{error}", ""},
-	{
-		finding.Unreachable, finding.Degraded, trouble("hangs up"), "{error}", // at once, without a word
-		"check whether the node runs, and what its port leads to",
-	},
-	{finding.Clock, finding.Degraded, trouble("clock"), "{error}", "run chrony or ntpd on the node and let it slew"},
-	{
-		finding.Abstains, finding.Degraded, trouble("abstains"), "{error}",
-		"wait; restart one node at a time, further apart than the restart guard",
-	},
+	broken(finding.NotRedis, "", "no redis"),
+	broken(finding.Certificate, "set RootCAs or ServerName of NodeConfig.TLS, or replace the node's certificate",
+		"certificate"),
+	broken(finding.Certificate, "set Certificates of NodeConfig.TLS", "own certificate"),
+	broken(finding.TLS, "", "tls"),
+	// It hangs up at once, without a word.
+	broken(finding.Unreachable, "check whether the node runs, and what its port leads to", "hangs up"),
+	broken(finding.Clock, "run chrony or ntpd on the node and let it slew", "clock"),
+	broken(finding.Abstains, "wait; restart one node at a time, further apart than the restart guard", "abstains"),
 	{finding.NotRedis, finding.Degraded, trouble("odd"), "it does not answer as Redis does: {error}", oddRemedy},
 	{finding.Twice, finding.Unsafe, trouble("twice"), "{error}", "give each URL a master of its own"},
-	{finding.Refused, finding.Degraded, trouble("refused"), "{error}", ""},
-	{
-		finding.Credentials, finding.Degraded, trouble("credentials"), "{error}",
-		"fix the function of NodeConfig.Credentials or NodeConfig.TLS",
-	},
-	{"reply-{reply}", finding.Degraded, trouble("login"), "{error}", "check user and password of the node"},
-	{"reply-{reply}", finding.Degraded, trouble("reply"), "{error}", ""},
-	{
-		finding.Silent, finding.Degraded, trouble("silent", "late", "busy"), "{error}",
-		"check the node's load and the network",
-	},
-	{
-		finding.Unreachable, finding.Degraded, trouble("name"), "{error}",
-		"check the host's name, and what this machine asks for names",
-	},
-	{
-		finding.Unreachable, finding.Degraded, trouble("local"), "{error}",
-		"it is this machine, not the node: raise ulimit -n, and see what uses up its ports",
-	},
-	{
-		finding.Unreachable, finding.Degraded, trouble("no connection", "down", "other"), "{error}",
-		"check the address, the network and whether the node runs",
-	},
+	broken(finding.Refused, "", "refused"),
+	broken(finding.Credentials, "fix the function of NodeConfig.Credentials or NodeConfig.TLS", "credentials"),
+	broken("reply-{reply}", "check user and password of the node", "login"),
+	broken("reply-{reply}", "", "reply"),
+	broken(finding.Silent, "check the node's load and the network", "silent", "late", "busy"),
+	broken(finding.Unreachable, "check the host's name, and what this machine asks for names", "name"),
+	broken(finding.Unreachable, "it is this machine, not the node: raise ulimit -n, and see what uses up its ports",
+		"local"),
+	broken(finding.Unreachable, "check the address, the network and whether the node runs",
+		"no connection", "down", "other"),
 
 	{
 		finding.NotRedis, finding.Degraded, func(f *Facts) bool { return f.Odd != "" },
@@ -68,8 +47,7 @@ var table = []row{
 
 	{
 		finding.InfoRefused, finding.Degraded, func(f *Facts) bool { return f.InfoRefused != "" && f.MayRefuseInfo },
-		"INFO is refused: age, role and memory policy are taken on trust: {info refused}",
-		"ACL SETUSER … +info",
+		"INFO is refused: age, role and memory policy are taken on trust: {info refused}", "ACL SETUSER … +info",
 	},
 	{
 		finding.ConfigRefused, finding.Note, func(f *Facts) bool { return f.ConfigRefused != "" && f.AppendOnly },
@@ -83,13 +61,11 @@ var table = []row{
 	{
 		finding.Evicts, finding.Unsafe,
 		func(f *Facts) bool { return f.wouldEvict() && f.MaxMemory > 0 && f.MayEvict }, // else: refused
-		"maxmemory-policy {policy} may evict locks that are held",
-		"CONFIG SET maxmemory-policy noeviction",
+		"maxmemory-policy {policy} may evict locks that are held", "CONFIG SET maxmemory-policy noeviction",
 	},
 	{
 		finding.EvictionPolicy, finding.Note, func(f *Facts) bool { return f.wouldEvict() && f.MaxMemory == 0 },
-		"maxmemory-policy is {policy}: without effect as long as maxmemory is 0",
-		"CONFIG SET maxmemory-policy noeviction",
+		"maxmemory-policy is {policy}: without effect as long as maxmemory is 0", "CONFIG SET maxmemory-policy noeviction",
 	},
 	{
 		finding.Memory, finding.Degraded, func(f *Facts) bool { return f.MaxMemory > 0 && f.UsedMemory > f.MaxMemory/10*9 },
@@ -130,8 +106,7 @@ var table = []row{
 	},
 	{
 		"reply-wrongtype", finding.Degraded, func(f *Facts) bool { return f.Strange != "" },
-		"another program has written over {strange}{barred}: no lock can be taken there",
-		"DEL {strange}",
+		"another program has written over {strange}{barred}: no lock can be taken there", "DEL {strange}",
 	},
 	{
 		"reply-{script reply}", finding.Degraded, func(f *Facts) bool { return f.ScriptRefused != "" && !f.Undeclared },
@@ -177,12 +152,16 @@ var table = []row{
 	},
 	{
 		finding.Promoted, finding.Note, func(f *Facts) bool { return f.Promoted && f.Role == "master" },
-		"the node has been a replica, or has had one",
-		"none needed; masters without replicas are what Redlock wants",
+		"the node has been a replica, or has had one", "none needed; masters without replicas are what Redlock wants",
 	},
 }
 
 const oddRemedy = "check host and port, and what is between"
+
+// broken is a row of which the error says all but the remedy.
+func broken(code finding.Code, remedy string, kinds ...string) row {
+	return row{code, finding.Degraded, trouble(kinds...), "{error}", remedy}
+}
 
 // trouble is the condition that the node's trouble is one of these kinds.
 func trouble(kinds ...string) func(f *Facts) bool {

@@ -3,8 +3,7 @@
 // It knows what a node reports about itself, what makes it unfit to vote, and what it may have forgotten. It knows no
 // locks and no other nodes: its caller compares the clocks, and finds two addresses of one server.
 //
-// A node that restarted may have forgotten votes, and could give them again to another client. So it abstains until
-// every lock that it may have voted for has expired: for the guard period, which no TTL exceeds.
+// A node that restarted abstains for the guard period, which no TTL exceeds (docs/safety.md#restarts).
 //
 // Exclusion needs just that: time out of service + guard period ≥ TTL. The majorities of two holds of a name share a
 // node whose vote counted for both. If that node was up all the time, it refused the second hold; if it forgot the
@@ -20,6 +19,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/quorumlock/redlock/internal/token"
 )
 
 // Guard watches one node.
@@ -31,16 +32,15 @@ type Guard struct {
 
 	sem chan struct{} // a mutex for apply. A channel, since its owner waits for the node
 
-	mu              sync.Mutex    // guards the fields below. Do not send to the node while it is held
-	known           incarnation   // written only by the owner of sem
-	info            *Info         // nil: the node was never asked
-	at              time.Time     // when info was read
-	confirmed       int           // quick probes since then; fullEvery: the next one must be a full one
-	jump            jump          // a clock jump since known was reconciled; zero: none
-	secretive       bool          // CONFIG GET does not tell what a quick probe asks, so that INFO is asked instead
-	clockWrong      bool          // the node's clock is too far off the others'
-	ahead           time.Duration // of the other nodes' clocks
-	subscribedEpoch string        // of the node that the second connection leads to
+	mu              sync.Mutex   // guards the fields below. Do not send to the node while it is held
+	known           incarnation  // written only by the owner of sem
+	info            *Info        // nil: the node was never asked
+	at              time.Time    // when info was read
+	confirmed       int          // quick probes since then; fullEvery: the next one must be a full one
+	jump            jump         // a clock jump since known was reconciled; zero: none
+	secretive       bool         // CONFIG GET does not tell what a quick probe asks, so that INFO is asked instead
+	clock           token.Offset // from the other nodes' clocks
+	subscribedEpoch string       // of the node that the second connection leads to
 }
 
 // New returns the guard of one node. claim gets the node's identity before the node may vote, and may refuse it.
@@ -80,8 +80,7 @@ const (
 	// TrustOld: no votes of abstaining nodes. For commands that give a lock.
 	TrustOld Trust = iota
 	// TrustOurs: also votes of nodes that restarted, because such a vote says that the key is ours there, and was before
-	// this round. That is enough to extend a valid hold: a later client finds our key there, or a node that has restarted
-	// again.
+	// this round. That is enough to extend a valid hold: a later client finds our key there, or yet another restart.
 	TrustOurs
 	// TrustAll: votes of all nodes, because no hold depends on them.
 	TrustAll
@@ -113,20 +112,19 @@ func (g *Guard) updateAbstention() {
 		known.since, known.reason = g.jump.at, g.jump.reason()
 	}
 	a := g.rules.abstention(known, g.now())
-	if g.clockWrong {
-		a = &Abstention{ahead: g.ahead}
+	if g.clock.Wrong {
+		a = &Abstention{ahead: g.clock.Ahead}
 	}
 	g.abstains.Store(a)
 }
 
-// SetClock sets by how much the node's clock is ahead of the others', whether it is certainly wrong, and by how much it
-// jumped forward since it was last read. It reports whether the clocks should be read again: the node's clock has
-// become wrong, or has jumped.
-func (g *Guard) SetClock(ahead time.Duration, wrong bool, jumped time.Duration) bool {
+// SetClock sets how far the node's clock is off the others', and by how much it jumped forward since it was last read.
+// It reports whether the clocks should be read again: the node's clock has become wrong, or has jumped.
+func (g *Guard) SetClock(off token.Offset, jumped time.Duration) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	reread := wrong && !g.clockWrong || jumped > 0
-	g.ahead, g.clockWrong = ahead, wrong
+	reread := off.Wrong && !g.clock.Wrong || jumped > 0
+	g.clock = off
 	if jumped > 0 {
 		g.jump = jump{g.now(), jumped}
 	}
@@ -134,16 +132,15 @@ func (g *Guard) SetClock(ahead time.Duration, wrong bool, jumped time.Duration) 
 	return reread
 }
 
-// Status returns the last node info, nil if there is none, when it was read, and how far the node's clock is ahead of
-// the others'.
+// Status returns the last node info, or nil, when it was read, and how far the node's clock is ahead of the others'.
 func (g *Guard) Status() (info *Info, at time.Time, ahead time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.info == nil {
-		return nil, g.at, g.ahead
+		return nil, g.at, g.clock.Ahead
 	}
 	own := *g.info // a copy, since apply may yet write Unkept
-	return &own, g.at, g.ahead
+	return &own, g.at, g.clock.Ahead
 }
 
 // SetSubscribed takes the reply to INFO replication of the node that a subscription's own connection leads to. It may
@@ -157,8 +154,7 @@ func (g *Guard) SetSubscribed(reply any) {
 	g.mu.Unlock()
 }
 
-// SubscribedToKnown reports whether a subscription's own connection leads to the known incarnation of the node. It may
-// be established before the other.
+// SubscribedToKnown reports whether a subscription's own connection, perhaps the first, leads to the known incarnation.
 func (g *Guard) SubscribedToKnown() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/redlock/internal/cases"
+	"github.com/quorumlock/redlock/internal/token"
 )
 
 const period = 30 * time.Second
@@ -64,7 +65,7 @@ func TestAnAbstentionEnds(t *testing.T) {
 		{now, true}, {until, true}, {until.Add(time.Second - 1), true}, {until.Add(time.Second), false},
 	} {
 		at = c.at
-		if g.SetClock(0, false, 0) {
+		if g.SetClock(token.Offset{}, 0) {
 			t.Errorf("after %s: a clock that is right is to be read again", at.Sub(now))
 		}
 		a := g.Abstention()
@@ -73,12 +74,12 @@ func TestAnAbstentionEnds(t *testing.T) {
 		}
 	}
 	at = until
-	g.SetClock(0, false, 0)
+	g.SetClock(token.Offset{}, 0)
 	a := g.Abstention()
 	if !g.EndAbstention(a) || g.Abstention() != nil || g.EndAbstention(a) {
 		t.Error("it is ended twice, or not at all")
 	}
-	g.SetClock(time.Hour, true, 0)
+	g.SetClock(token.Offset{Ahead: time.Hour, Wrong: true}, 0)
 	if g.EndAbstention(a) || g.Abstention() == nil {
 		t.Error("another abstention is ended in its place")
 	}
@@ -108,7 +109,7 @@ func TestSetClock(t *testing.T) {
 		{"wrong, too", time.Hour, true, 0, true, "its clock is 1h0m0s ahead of the other nodes'"},
 		{"right", 0, false, 0, false, forward},
 	} {
-		if turned := g.SetClock(c.ahead, c.wrong, c.jumped); turned != c.turned {
+		if turned := g.SetClock(token.Offset{Ahead: c.ahead, Wrong: c.wrong}, c.jumped); turned != c.turned {
 			t.Errorf("%s: to be read again %t, want %t", c.name, turned, c.turned)
 		}
 		a := g.Abstention()
@@ -133,7 +134,7 @@ func TestSetClock(t *testing.T) {
 // The clock may jump during a probe. The replies may be older, so the jump stays for the next probe.
 func TestAClockThatIsSetWhileTheNodeIsAsked(t *testing.T) {
 	n, g := meet()
-	n.before = func() { g.SetClock(0, false, time.Minute) }
+	n.before = func() { g.SetClock(token.Offset{}, time.Minute) }
 	if probe(t, g, n, FirstProbe); g.jump == (jump{}) {
 		t.Error("the jump is forgotten")
 	}

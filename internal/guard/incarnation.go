@@ -1,8 +1,6 @@
 package guard
 
-import (
-	"time"
-)
+import "time"
 
 // incarnation is what this client knows of a node since the last probe: above all, since when the node has forgotten
 // nothing. It outlives connections, so a network fault alone makes no node abstain.
@@ -20,8 +18,7 @@ type incarnation struct {
 }
 
 // jump is a node's clock that was set forward. The node has forgotten votes then, since keys expired early. INFO's
-// uptime is the difference of two readings of that clock and grew by the jump, so a client that connects later takes
-// the process for older than it is.
+// uptime is the difference of two readings of that clock, so a client that connects later takes the process for older.
 type jump struct {
 	at time.Time // by our clock, when it was noticed; zero: there was none
 	by time.Duration
@@ -35,7 +32,6 @@ func (j jump) reason() reason {
 // reason says why a node may have forgotten what was before its incarnation's since. %s is the time that has passed.
 type reason string
 
-// The reasons.
 const (
 	reasonRestart  reason = "restarted %s ago without durable persistence"
 	reasonUnproven reason = "restarted %s ago, and nothing proves to this client that all its data came back"
@@ -101,8 +97,7 @@ func (old incarnation) withoutInfo(said *Info, stored record, now time.Time) (ti
 	}
 }
 
-// sinceByReplies returns since when the node has forgotten nothing, and why, as a client finds that meets it now.
-// stored is the node's record.
+// sinceByReplies returns since when the node has forgotten nothing, and why, to a client that meets it now.
 func sinceByReplies(said *Info, stored record, now time.Time) (time.Time, reason) {
 	current, written := stored.epoch == said.epoch(), said.ourTime(stored.since, now)
 	started := now.Add(-said.age())
@@ -125,8 +120,7 @@ func sinceByReplies(said *Info, stored record, now time.Time) (time.Time, reason
 	}
 }
 
-// keepsDate reports whether the node's record keeps the time that is stored there. started is what sinceByReplies
-// returned.
+// keepsDate reports whether the node's record keeps the time stored there. started is what sinceByReplies returned.
 func keepsDate(old, next incarnation, said *Info, stored record, started time.Time) bool {
 	current, written := stored.epoch == next.epoch, said.ourTime(stored.since, next.at)
 	switch {
@@ -148,8 +142,7 @@ func keepsDate(old, next incarnation, said *Info, stored record, started time.Ti
 	}
 }
 
-// ourTime converts the node's time to ours; now is when it said what it did. The node's clock may have been set, so a
-// time in the future counts as now.
+// ourTime converts the node's time to ours; now is when it spoke. A time in the future counts as now: clocks are set.
 func (i *Info) ourTime(micros int64, now time.Time) time.Time {
 	return now.Add(-time.Duration(max(0, i.micros-micros)) * time.Microsecond)
 }
@@ -159,10 +152,9 @@ func (i *Info) startedAfterRecord(now time.Time) bool {
 	return i.record.epoch == i.epoch() && i.Uptime >= 0 && i.ourTime(i.record.since, now).Before(now.Add(-i.age()))
 }
 
-// continues reports whether the node is the process that this client knew, and has been a master since, although
-// another epoch may say otherwise: a master takes a new replication id when its first replica comes, as which a backup
-// counts (redis-cli --rdb), and when the last one has been gone for repl-backlog-ttl. When it is promoted it does so,
-// too, and that shows for as long: see apply.
+// continues reports whether the node is the process that this client knew, and has been a master since. Its epoch may
+// be another: a master takes a new replication id when its first replica comes, as which a backup counts (redis-cli
+// --rdb), when the last one has been gone for repl-backlog-ttl, and when promoted, which shows for as long: see apply.
 func (i *Info) continues(old incarnation) bool {
 	return i.Refused == "" && !i.Promoted && old.run != "" && old.run == i.runID && i.Uptime >= old.uptime
 }
@@ -181,8 +173,7 @@ func (i *Info) dataSurvived(old incarnation) bool {
 		old.durable && old.record.durable && old.record.since == i.record.since // and this client knew that record
 }
 
-// remembersSince corrects next's since and reason, which come from the node's replies alone, by what this client knew
-// before. stored is the node's record.
+// remembersSince corrects next's since and reason, which come from the node's replies, by what this client knew before.
 func (old incarnation) remembersSince(next incarnation, said *Info, stored record) (time.Time, reason) {
 	same := stored.since == old.record.since
 	// Where the uptime is no age, nobody dates a node earlier than when it was seen. So if the clock was set back, the
@@ -194,8 +185,7 @@ func (old incarnation) remembersSince(next incarnation, said *Info, stored recor
 	case said.dataSurvived(old):
 		return old.since, old.reason
 	case old.jump != (jump{}) && !noted:
-		// Dated now, and not when it was noticed: a client that probed the node in between must find this record newer than
-		// its probe, to adopt it.
+		// Dated now, not when noticed: a client that probed the node in between must find this record newer, to adopt it.
 		return next.at, old.jump.reason()
 	case next.epoch != old.epoch:
 		// The new epoch began after the last probe of the old one, whatever uptime the node's clock says.
@@ -218,8 +208,7 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// uptimeError bounds the error of INFO's uptime, either way: it is the difference of two readings of the node's wall
-// clock, in whole seconds.
+// uptimeError bounds the error of INFO's uptime, either way: the difference of two readings, in s, of the wall clock.
 const uptimeError = time.Second
 
 // age returns the least time for which the node's process has run.

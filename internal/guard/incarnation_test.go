@@ -75,7 +75,7 @@ func FuzzInfo(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text, fsync, lazy string) {
 		info := make(map[string]string)
 		cases.NoError(t, parseFields([]byte(text), info))
-		said := parseInfo(info, map[string]string{"appendfsync": fsync, "no-appendfsync-on-rewrite": lazy}, true)
+		said := parseInfo(info, map[string]string{"appendfsync": fsync, "no-appendfsync-on-rewrite": lazy})
 		if said.epoch() == "" {
 			t.Errorf("%q: no epoch", text)
 		}

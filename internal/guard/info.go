@@ -2,6 +2,7 @@ package guard
 
 import (
 	"bytes"
+	"cmp"
 	"strconv"
 	"strings"
 	"time"
@@ -46,9 +47,8 @@ type Info struct {
 // record is the text that a node keeps at {prefix}redlock:node. FLUSHALL deletes it, which INFO does not report. And
 // for a promoted replica, whose uptime means nothing, it says since when the node has been a master.
 //
-// A record that came back with the data of a durable node shows that some file of that node was loaded. The file need
-// not be its last one: it may be older than the node's last vote, or a replica's. So the record alone proves nothing.
-// It is proof to a client that is configured to trust durable nodes, and knew the node with the same record before.
+// A record that came back with the data of a durable node proves nothing alone: the file may not be the node's last one
+// (docs/adr/0012-restarts.md). To a client that trusts durable nodes, and knew the node with it before, it does.
 type record struct {
 	epoch   string // in which it was written
 	since   int64  // the node has forgotten nothing since then; µs, by the node's clock
@@ -82,8 +82,7 @@ func parseRecord(text string) record {
 // unknownEpoch is the epoch of a node that refuses INFO.
 const unknownEpoch = "-"
 
-// epoch identifies the process and its role: unlike run_id it also changes when a replica is promoted. It may change
-// without such a reason: see continues.
+// epoch identifies the process and its role: unlike run_id it also changes with a promotion, and more: see continues.
 func (i *Info) epoch() string {
 	if i.Refused != "" || len(i.replID) < 16 {
 		return unknownEpoch
@@ -103,11 +102,9 @@ const garnet = "Garnet"
 // infoFields are the fields of INFO that are read: most of its text is of no use.
 var infoFields = func() map[string]bool {
 	wanted := make(map[string]bool)
-	for _, field := range []string{
-		"redis_version", "redis_mode", "server_mode", "role", "run_id", "master_replid",
-		"master_replid2", "master_host", "master_port", "uptime_in_seconds", "loading", "async_loading", "aof_enabled",
-		"used_memory", "maxmemory", "maxmemory_policy",
-	} {
+	const names = "redis_version redis_mode server_mode role run_id master_replid master_replid2 master_host " +
+		"master_port uptime_in_seconds loading async_loading aof_enabled used_memory maxmemory maxmemory_policy"
+	for field := range strings.FieldsSeq(names) {
 		wanted[field] = true
 	}
 	for _, product := range otherProducts {
@@ -129,13 +126,8 @@ func parseFields(reply any, into map[string]string) error {
 		}
 		return nil
 	}
-	var text []byte
-	switch v := reply.(type) {
-	case []byte:
-		text = v
-	case string:
-		text = []byte(v)
-	default:
+	text, err := redis.Bytes(reply, nil)
+	if err != nil {
 		return resp.Unexpected(reply)
 	}
 	for line := range bytes.Lines(text) {
@@ -149,40 +141,49 @@ func parseFields(reply any, into map[string]string) error {
 
 const noReplID = "0000000000000000000000000000000000000000"
 
-// parseInfo reads the node info from the fields of INFO and CONFIG. full: of all sections.
-func parseInfo(info, config map[string]string, full bool) *Info {
-	number := func(key string) int64 {
-		n, _ := strconv.ParseInt(info[key], 10, 64) // 0 where it is missing
-		return n
-	}
-	i := &Info{
-		Product: "Redis", Version: info["redis_version"],
-		mode: info["redis_mode"], Role: info["role"],
-		runID: info["run_id"], replID: info["master_replid"],
-		Uptime:  time.Duration(number("uptime_in_seconds")) * time.Second,
-		loading: number("loading") == 1 || number("async_loading") == 1,
-		AOF:     number("aof_enabled") == 1,
-		Fsync:   config["appendfsync"], Lazy: config["no-appendfsync-on-rewrite"], Save: config["save"],
-		UsedMemory: number("used_memory"), MaxMemory: number("maxmemory"), Policy: info["maxmemory_policy"],
-	}
+const lacking = "INFO lacks role, replid or uptime"
+
+// parseInfo reads the node info from the fields of INFO and CONFIG.
+func parseInfo(info, config map[string]string) *Info {
+	i := parseQuickInfo(info)
+	i.Product, i.Version, i.runID = "Redis", info["redis_version"], info["run_id"]
 	for _, product := range otherProducts {
 		if v := info[strings.ToLower(product)+"_version"]; v != "" {
 			i.Product, i.Version = product, v
 		}
 	}
-	if i.mode == "" {
-		i.mode = info["server_mode"]
+	i.mode = cmp.Or(info["redis_mode"], info["server_mode"])
+	i.Uptime = time.Duration(number(info["uptime_in_seconds"])) * time.Second
+	i.loading = number(info["loading"]) == 1 || number(info["async_loading"]) == 1
+	i.AOF, i.Save = number(info["aof_enabled"]) == 1, config["save"]
+	i.Fsync, i.Lazy = config["appendfsync"], config["no-appendfsync-on-rewrite"]
+	if _, err := strconv.Atoi(info["uptime_in_seconds"]); err != nil {
+		i.Refused = lacking
+	}
+	return i
+}
+
+// parseQuickInfo reads what a quick probe asks of INFO.
+func parseQuickInfo(info map[string]string) *Info {
+	former := info["master_replid2"]
+	i := &Info{
+		Role: info["role"], replID: info["master_replid"],
+		Promoted:   former != "" && former != noReplID, // others than Redis may not tell
+		UsedMemory: number(info["used_memory"]), MaxMemory: number(info["maxmemory"]), Policy: info["maxmemory_policy"],
 	}
 	if info["master_host"] != "" {
 		i.master = info["master_host"] + ":" + info["master_port"]
 	}
-	former := info["master_replid2"]
-	i.Promoted = former != "" && former != noReplID // others than Redis may not tell
-	_, err := strconv.Atoi(info["uptime_in_seconds"])
-	if full && err != nil || len(i.replID) != len(noReplID) || i.Role == "" {
-		i.Refused = "INFO lacks role, replid or uptime"
+	if len(i.replID) != len(noReplID) || i.Role == "" {
+		i.Refused = lacking
 	}
 	return i
+}
+
+// number returns 0 for a field that is missing.
+func number(field string) int64 {
+	n, _ := strconv.ParseInt(field, 10, 64)
+	return n
 }
 
 // Persistence describes how the node persists its data, for humans; "": unknown.

@@ -44,7 +44,7 @@ func TestPersistence(t *testing.T) {
 		{told("aof_enabled:0"), fsync("always", "no"), "", "none", false},
 		{nil, map[string]string{"appendfsync": "always"}, "", "", false},
 	} {
-		i := parseInfo(c.told, c.config, true)
+		i := parseInfo(c.told, c.config)
 		i.Blind = c.blind
 		if got := i.Persistence(); got != c.want || i.durable() != c.durable {
 			t.Errorf("%v: got %q, durable %t, want %q, %t", c.config, got, i.durable(), c.want, c.durable)
@@ -55,7 +55,7 @@ func TestPersistence(t *testing.T) {
 // The remaining fields.
 func TestParseInfo(t *testing.T) {
 	promoted := "master_replid2:" + strings.Repeat("c", 40)
-	i := parseInfo(told("used_memory:7", "maxmemory:9", "maxmemory_policy:x", promoted), nil, true)
+	i := parseInfo(told("used_memory:7", "maxmemory:9", "maxmemory_policy:x", promoted), nil)
 	want := Info{
 		Product: "Redis", Version: "7.0.15", mode: "standalone", Role: "master",
 		runID: strings.Repeat("r", 40), replID: strings.Repeat("a", 40), Promoted: true, Uptime: time.Hour,
@@ -67,11 +67,11 @@ func TestParseInfo(t *testing.T) {
 	if i.epoch() != strings.Repeat("a", 16) || i.age() != time.Hour-time.Second {
 		t.Errorf("epoch %s, age %s", i.epoch(), i.age())
 	}
-	i = parseInfo(told("valkey_version:8.1.0", "uptime_in_seconds:0"), nil, true)
+	i = parseInfo(told("valkey_version:8.1.0", "uptime_in_seconds:0"), nil)
 	if i.Product != "Valkey" || i.Version != "8.1.0" || i.Promoted || i.age() != 0 {
 		t.Errorf("got %+v", i)
 	}
-	if i := parseInfo(told("kvrocks_version:2.13.0", "master_replid2"), nil, true); i.Product != "Kvrocks" || i.Promoted {
+	if i := parseInfo(told("kvrocks_version:2.13.0", "master_replid2"), nil); i.Product != "Kvrocks" || i.Promoted {
 		t.Errorf("got %+v", i)
 	}
 	if i.Refused = "NOPERM"; i.epoch() != unknownEpoch {

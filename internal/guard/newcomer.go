@@ -5,9 +5,8 @@ import "time"
 // newcomer returns until when a client that meets the node now would not count its votes. of is what this client knows
 // of the node; said is what the node said at a time before now.
 //
-// That may be later than for this client, which may have seen the node start: the uptime is in whole seconds, of which
-// nobody knows the fractions, and one of them may be an error. So a client that was there at the start counts the votes
-// up to a second before one that comes then.
+// That may be later than for this client, which may have seen the node start: the uptime is in whole seconds, and one
+// may be an error. So a client that was there at the start counts votes up to a second before one that comes then.
 //
 // dated is false if it would be no answer, since each client counts the votes when it has known the node for long
 // enough itself. A client that comes now never does at once; what matters to those that are there is their own date.

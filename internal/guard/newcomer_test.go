@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/quorumlock/redlock/internal/token"
 )
 
 // The scenarios of testdata/newcomer.txt.
@@ -70,7 +72,7 @@ func TestNewcomerOfAGuard(t *testing.T) {
 	if g.Newcomer(now.Add(period)) == nil || g.Newcomer(now.Add(period+time.Second)) != nil {
 		t.Error("the end of the abstention of this client ends that of others")
 	}
-	g.SetClock(2*time.Second, true, 0)
+	g.SetClock(token.Offset{Ahead: 2 * time.Second, Wrong: true}, 0)
 	if a := g.Newcomer(now.Add(time.Hour)); a == nil || !a.Until.IsZero() {
 		t.Errorf("its clock is wrong: got %+v", a)
 	}

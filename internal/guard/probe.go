@@ -3,6 +3,8 @@ package guard
 import (
 	"errors"
 	"fmt"
+	"math"
+	"slices"
 	"strconv"
 	"time"
 
@@ -22,8 +24,7 @@ func (r *Rules) recordScript() *lua.Script {
 	return lua.New(fmt.Sprintf("%s-- %q\n", nodeScript.Source, r.Prefix))
 }
 
-// nodeScript must stay as it is, comments included. Clients of two versions would take each other's for a sign that the
-// node has lost its scripts, and with them its data.
+// nodeScript must stay as it is, comments included: clients of two versions would take the node to have lost its data.
 var nodeScript = lua.Load("node")
 
 // A full probe reads everything. infoSections are read one at a time: several in one command need Redis 7, as several
@@ -33,8 +34,7 @@ var (
 	configNames  = []string{"appendfsync", "no-appendfsync-on-rewrite", "save"}
 )
 
-// commands returns the commands of a full probe. TIME comes before the record, so that a record written after this
-// probe has read it is not dated before the probe.
+// commands returns those of a full probe. TIME goes first, so no record written after the probe is dated before it.
 func (r *Rules) commands() [][]any {
 	all := [][]any{{"TIME"}, {"GET", r.RecordKey()}, {"GET", r.FloorKey()}}
 	for _, section := range infoSections {
@@ -52,11 +52,11 @@ func (r *Rules) commands() [][]any {
 
 // quickCommands returns the commands of a quick probe: few and cheap ones, since a thousand clients may be idle. MGET
 // takes a key of another type for a missing one, but then a full probe follows, which knows better. What keeps the node
-// from evicting costs it 0.3 µs and 40 bytes by CONFIG GET; INFO memory, which costs 4 µs and 1,400 bytes, is for nodes
-// whose CONFIG GET does not tell.
-func (r *Rules) quickCommands(was *Info, secretive bool) [][]any {
-	last := []any{"CONFIG", "GET", was.safeguard()}
-	if secretive {
+// from evicting, the safeguard, costs it 0.3 µs and 40 bytes by CONFIG GET; INFO memory, which costs 4 µs and 1,400
+// bytes, is for nodes whose CONFIG GET does not tell: then safeguard is "".
+func (r *Rules) quickCommands(safeguard string) [][]any {
+	last := []any{"CONFIG", "GET", safeguard}
+	if safeguard == "" {
 		last = []any{"INFO", "memory"}
 	}
 	return [][]any{{"TIME"}, {"MGET", r.RecordKey(), r.FloorKey()}, {"INFO", "replication"}, last}
@@ -133,30 +133,31 @@ func (r *Rules) ask(do redisconn.Do, clock func(micros int64)) (*Info, error) {
 	if err != nil {
 		return nil, err
 	}
-	exists, err := redis.Int(a.next())
-	noTokens := err == nil && exists == 0
+	at := micros
+	if exists, err := redis.Int(a.next()); err == nil && exists == 0 {
+		at = math.MaxInt64 // the set of tokens is gone, so the floor counts that is for later
+	}
 	config, blind, err := a.fields(len(configNames), "config")
 	if err != nil {
 		return nil, err
 	}
-	hasScript := false
+	var known []int
 	if r.WithoutInfo {
-		known, _ := redis.Ints(a.next())
-		hasScript = len(known) == 1 && known[0] == 1
+		known, _ = redis.Ints(a.next())
 	}
-	i := parseInfo(info, config, true)
+	i := parseInfo(info, config)
 	if refused != "" {
 		i = &Info{Refused: refused}
 	}
-	i.Blind, i.trusted, i.hasScript, i.period = blind, r.Durable, hasScript, r.Period
+	i.Blind, i.trusted, i.hasScript, i.period = blind, r.Durable, slices.Equal(known, []int{1}), r.Period
 	i.micros, i.Unkept, i.recordText, i.record = micros, unkept, recordText, parseRecord(recordText)
-	i.Floor = token.ParseFloor(floor, noTokens, micros)
+	i.Floor = token.ParseFloor(floor, at)
 	return i, nil
 }
 
-// askQuickly asks what a quick probe does. was is what the last full one has read.
-func (r *Rules) askQuickly(do redisconn.Do, was *Info, secretive bool, clock func(micros int64)) (*Info, error) {
-	a, micros, err := r.begin(do, r.quickCommands(was, secretive), clock)
+// askQuickly asks what a quick probe does. was is what the last full one has read; safeguard: see quickCommands.
+func (r *Rules) askQuickly(do redisconn.Do, was *Info, safeguard string, clock func(micros int64)) (*Info, error) {
+	a, micros, err := r.begin(do, r.quickCommands(safeguard), clock)
 	if err != nil {
 		return nil, err
 	}
@@ -165,18 +166,18 @@ func (r *Rules) askQuickly(do redisconn.Do, was *Info, secretive bool, clock fun
 		texts = []string{"", ""}
 	}
 	sections := 1
-	if secretive {
+	if safeguard == "" {
 		sections = 2
 	}
 	info, refused, err := a.fields(sections, "info")
 	if err != nil {
 		return nil, err
 	}
-	i := parseInfo(info, nil, false)
+	i := parseQuickInfo(info)
 	if refused != "" {
 		i = &Info{Refused: refused}
 	}
-	if !secretive {
+	if safeguard != "" {
 		config, blind, err := a.fields(1, "config")
 		if err != nil {
 			return nil, err
@@ -185,7 +186,7 @@ func (r *Rules) askQuickly(do redisconn.Do, was *Info, secretive bool, clock fun
 		i.readSafeguard(config, was)
 	}
 	i.micros, i.Unkept, i.recordText, i.record = micros, unkept, texts[0], parseRecord(texts[0])
-	i.Floor = max(was.Floor, token.ParseFloor(texts[1], false, micros)) // whether the set of tokens is gone was not asked
+	i.Floor = max(was.Floor, token.ParseFloor(texts[1], micros)) // whether the set of tokens is gone was not asked
 	return i, nil
 }
 
@@ -235,13 +236,12 @@ const (
 // fullEvery is which quick probe becomes a full one.
 const fullEvery = 6
 
-// Probe asks the node and decides whether it may vote, and from when on. clock, if it is not nil, gets the node's
-// clock, in µs since 1970, before the node is judged. After any error but an [UnreachableError] the caller must close
-// the connection.
+// Probe asks the node and decides whether it may vote, and from when on. clock, unless nil, gets the node's clock, in
+// µs since 1970, before the node is judged. After any error but an [UnreachableError] the caller closes the connection.
 func (g *Guard) Probe(do redisconn.Do, kind ProbeKind, clock func(micros int64)) (*Info, error) {
 	if kind == QuickProbe {
-		if was, secretive := g.mayBeQuick(); was != nil {
-			info, err := g.rules.askQuickly(do, was, secretive, clock)
+		if was, safeguard := g.mayBeQuick(); was != nil {
+			info, err := g.rules.askQuickly(do, was, safeguard, clock)
 			if err != nil {
 				return nil, UnreachableError{err}
 			}
@@ -257,17 +257,21 @@ func (g *Guard) Probe(do redisconn.Do, kind ProbeKind, clock func(micros int64))
 	return info, g.apply(info, g.now(), kind, do)
 }
 
-// mayBeQuick returns what is known of the node if the next probe may leave out what rarely changes, else nil. Never for
-// a node with durable persistence: for as long as the append-only file was switched off, its votes are not in the file.
-func (g *Guard) mayBeQuick() (was *Info, secretive bool) {
+// mayBeQuick returns what is known of the node if the next probe may leave out what rarely changes, else nil, as for
+// one with durable persistence: while its append-only file was off, votes are not in it. safeguard: see quickCommands.
+func (g *Guard) mayBeQuick() (was *Info, safeguard string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	i := g.info
-	if i == nil || i.Refused != "" || g.confirmed >= fullEvery-1 ||
-		g.rules.Durable || i.durable() || g.known.record.durable {
-		return nil, false
+	switch {
+	case i == nil || i.Refused != "" || g.confirmed >= fullEvery-1,
+		g.rules.Durable || i.durable() || g.known.record.durable:
+		return nil, ""
+	case g.secretive:
+		return i, ""
+	default:
+		return i, i.safeguard()
 	}
-	return i, g.secretive
 }
 
 // confirm reports whether a quick probe, whose replies were read before now, found the node as it was when the probe
@@ -347,8 +351,7 @@ func (g *Guard) apply(info *Info, now time.Time, kind ProbeKind, do redisconn.Do
 	return nil
 }
 
-// receive notes the info, which was read before now, unless it is stale: a later connection's probe was faster. It
-// returns what was known before.
+// receive notes the info, unless it is stale: a later connection's probe was faster. It returns what was known before.
 func (g *Guard) receive(info *Info, now time.Time) (old incarnation, stale bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -380,8 +383,7 @@ func (g *Guard) settle(info *Info, old, next incarnation, unkept error) {
 	g.updateAbstention()
 }
 
-// showsPromotion reports whether a master that was promoted shows it for the guard's period, at least: it does until it
-// frees its backlog.
+// showsPromotion reports whether a promoted master shows that for the guard's period: until it frees its backlog.
 func (r *Rules) showsPromotion(do redisconn.Do) bool {
 	said := make(map[string]string)
 	replies, err := do([]any{"CONFIG", "GET", "repl-backlog-ttl"})

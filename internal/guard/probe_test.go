@@ -14,6 +14,7 @@ import (
 
 	"github.com/quorumlock/redlock/internal/cases"
 	"github.com/quorumlock/redlock/internal/redisconn"
+	"github.com/quorumlock/redlock/internal/token"
 )
 
 // node answers the commands of a probe like a master that has been up for an hour, unless a test says otherwise.
@@ -409,7 +410,7 @@ func TestQuickProbe(t *testing.T) {
 			n.record, g.known.record, g.info.Uptime = future.String(), future, -time.Hour
 		}, true, nil},
 		{"INFO is refused", its(says("INFO", no)), true, ErrRefused},
-		{"its clock was set", func(_ *node, g *Guard) { g.SetClock(0, false, time.Minute) }, true, nil},
+		{"its clock was set", func(_ *node, g *Guard) { g.SetClock(token.Offset{}, time.Minute) }, true, nil},
 		{"this client trusts durable nodes", func(_ *node, g *Guard) { g.rules.Durable = true }, true, nil},
 		{"it was durable", func(_ *node, g *Guard) {
 			g.info.AOF, g.info.Fsync, g.info.Lazy = true, "always", "no"

@@ -42,7 +42,7 @@ func TestUnfit(t *testing.T) {
 		{"tells nothing", nil, Rules{}, "INFO lacks", ErrRefused},
 		{"tells nothing, and need not", nil, blind, "", nil},
 	} {
-		err := parseInfo(c.told, nil, true).unfit(&c.rules)
+		err := parseInfo(c.told, nil).unfit(&c.rules)
 		if !strings.Contains(text(err), c.want) || (err == nil) != (c.want == "") || c.is != nil && !errors.Is(err, c.is) {
 			t.Errorf("%s: got %v, want %q (%v)", c.name, err, c.want, c.is)
 		}

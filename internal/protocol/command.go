@@ -7,6 +7,7 @@ package protocol
 
 import (
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/quorumlock/redlock/internal/guard"
@@ -15,8 +16,7 @@ import (
 	"github.com/quorumlock/redlock/internal/resp"
 )
 
-// The commands. Where a script takes several requests in one call, they stand in a row each, unless the function says
-// otherwise.
+// The commands. Of several requests in one call of a script, each has a row, unless the function says otherwise.
 var (
 	AcquirePlain = &Command{native: set, read: readSet, Reader: Read}
 	Acquire      = script(Command{read: readAcquire}, columns,
@@ -27,9 +27,8 @@ var (
 	Adopt          = script(Command{read: readAcquire}, rows((*Request).adopt), "revoked", "label", "watchers", "adopt")
 	Enqueue        = script(Command{read: readAcquire, Reader: Read}, rows((*Request).enqueue), queueing("enqueue")...)
 	Raise          = script(Command{read: readAcquire}, rows((*Request).propose), "propose", "watchers", "raise")
-	// LastRaise goes to nodes that have told their token once. They know no larger one when they are asked to accept a
-	// larger one: while the lock is ours, nobody else's is accepted. The nearest node could have each attempt raise its
-	// token without end.
+	// LastRaise goes to nodes that have told their token once. They know no larger one when asked again: while the lock is
+	// ours, nobody else's is accepted. The nearest node could have each attempt raise its token without end.
 	LastRaise = &Command{Command: Raise.Command, read: readLastRaise}
 	Extend    = urgent(Command{read: readExtend, Trust: guard.TrustOurs, Reader: KeepReading}, rowsThenValues,
 		"revoked", "watchers", "value", "extend")
@@ -43,8 +42,7 @@ var (
 	StopReading = undo(Command{read: readRelease}, rows((*Request).leave),
 		"readers", "propose", "queue", "watchers", "stop_reading")
 
-	// Once writes a register. A node accepts that only while the writer's owner has the lock there, so it refuses a write
-	// that comes too late.
+	// Once writes a register. A node accepts that only while the writer's owner has the lock there, so never too late.
 	Once = script(Command{read: readOnce}, rows((*Request).entry), "register", "once")
 	// Deliver is Once for an entry that a majority has: a node accepts it from any client.
 	Deliver = delivering(Once)
@@ -90,8 +88,7 @@ func urgent(k Command, args encoder, files ...string) *Command {
 	return script(k, args, files...)
 }
 
-// undo returns a script that must reach every node that may have executed what the script undoes. Since its votes grant
-// no lock, those of abstaining nodes count, too.
+// undo returns a script that must reach each node that may have done what it undoes. No vote is a grant, so all count.
 func undo(k Command, args encoder, files ...string) *Command {
 	k.Undo, k.Trust = true, guard.TrustAll
 	return script(k, args, files...)
@@ -107,7 +104,8 @@ func delivering(once *Command) *Command {
 func set(q *Request, b []byte) []byte {
 	b = append(append(append(b, "*6\r\n$3\r\nSET\r\n"...), q.Keys...), q.ownerForm[:]...)
 	var digits [20]byte
-	return resp.AppendBulk(append(b, "$2\r\nNX\r\n$2\r\nPX\r\n"...), appendMillis(digits[:0], q.TTL))
+	ttl := strconv.AppendInt(digits[:0], q.TTL.Milliseconds(), 10)
+	return resp.AppendBulk(append(b, "$2\r\nNX\r\n$2\r\nPX\r\n"...), ttl)
 }
 
 // AboutRevoking is About for what takes a lock from an owner, to whom nothing is given for so long.
@@ -151,14 +149,8 @@ func rows(row func(*Request, *resp.Encoder)) encoder {
 // rowsThenValues encodes rows, and then, if any request has one, for each key the value of its request.
 func rowsThenValues(all []*redisconn.Request, e *resp.Encoder) {
 	rows((*Request).propose)(all, e)
-	if !slices.ContainsFunc(all, func(r *redisconn.Request) bool { return of(r).Value != "" }) {
-		return
-	}
-	for _, r := range all {
-		q := of(r)
-		for range q.Hashes {
-			e.ArgString(q.Value)
-		}
+	if slices.ContainsFunc(all, func(r *redisconn.Request) bool { return of(r).Value != "" }) {
+		rows(func(q *Request, e *resp.Encoder) { e.ArgString(q.Value) })(all, e)
 	}
 }
 
@@ -182,8 +174,7 @@ func rowsOfNames(all []*redisconn.Request, e *resp.Encoder) {
 	}
 }
 
-// columns encodes all owners, then each token with its key, then the TTLs, a single one if all are the same, and the
-// channel of the waiters.
+// columns encodes all owners, each token with its key, the TTLs, a single one if all are the same, and the channel.
 func columns(all []*redisconn.Request, e *resp.Encoder) {
 	for _, r := range all {
 		of(r).argOwner(e)

@@ -38,8 +38,7 @@ const (
 	valueAt     = heldTokenAt + 2*(tokenLen+1)
 )
 
-// entry is the reply about one name, of which each part must be of its kind: what is of another must not pass for
-// nothing: a register, say, for a job that never ran.
+// entry is the reply about one name. A part of another kind must not pass for nothing: a register for no run, say.
 type entry struct {
 	parts []any
 	odd   bool
@@ -95,8 +94,7 @@ func (s *State) readTokens(highest, value string) bool {
 			return false
 		}
 		s.Token = int64(known)
-		// Half a step above is not the owner's: see propose.lua. Nor is a token from before the owner was drawn: others,
-		// whose owners look like ours, enter none.
+		// Half a step above is not the owner's: see propose.lua. Nor is what is older than the owner: others enter no token.
 		since, fenced := agreement.Since(s.Owner)
 		if s.Owner == "" || fenced && known == float64(s.Token) && s.Token >= since {
 			s.Held = s.Token

@@ -20,15 +20,45 @@ var (
 	errOutbidAgain = errors.New("it knows a larger token than it told a moment before")
 )
 
-// badReply is what a reader returns for a reply that is not of its command's kind.
-var badReply = quorum.Answer{Vote: quorum.Failed}
+var (
+	granted = quorum.Answer{Vote: quorum.Granted}
+	absent  = quorum.Answer{Vote: quorum.Absent}
+	taken   = quorum.Answer{Vote: quorum.Taken}
+	// again: the node has the key again but did not have it all the time, so this is no vote.
+	again = quorum.Answer{Vote: quorum.Absent}
+	// badReply is what a reader returns for a reply that is not of its command's kind.
+	badReply = quorum.Answer{Vote: quorum.Failed}
+)
+
+// The readers of replies that are numbers from 0.
+var (
+	readExtend  = numbered(taken, granted, again, quorum.Answer{Vote: quorum.Taken, Err: ErrRevoked})
+	readRelease = numbered(granted, granted, taken) // 0: gone before, 1: released
+	readOnce    = numbered(taken, granted, absent, quorum.Answer{Vote: quorum.Failed, Err: ErrStale})
+	readRevoke  = numbered(granted, granted) // either way the node does not have the lock under that owner
+)
+
+var (
+	readShared    = unlessOutbid(badReply) // a reader has no token that a larger one could be known beside
+	readLastRaise = unlessOutbid(quorum.Answer{Vote: quorum.Failed, Err: errOutbidAgain})
+)
+
+// numbered returns the reader of a reply that is the index of an answer.
+func numbered(answers ...quorum.Answer) func(reply any) quorum.Answer {
+	return func(reply any) quorum.Answer {
+		if n, is := reply.(int64); is && n >= 0 && n < int64(len(answers)) {
+			return answers[n]
+		}
+		return badReply
+	}
+}
 
 func readSet(reply any) quorum.Answer {
 	switch reply {
 	case "OK":
-		return quorum.Answer{Vote: quorum.Granted}
+		return granted
 	case nil:
-		return quorum.Answer{Vote: quorum.Taken}
+		return taken
 	}
 	return badReply
 }
@@ -40,18 +70,19 @@ func readAcquire(reply any) quorum.Answer {
 	}
 	switch parts[0] {
 	case int64(1):
-		if endsWithAhead(parts[1:]) {
-			return quorum.Answer{Vote: quorum.Granted, Ahead: readAhead(parts[1:])}
+		if ahead, ok := readAhead(parts[1:]); ok {
+			return quorum.Answer{Vote: quorum.Granted, Ahead: ahead}
 		}
 	case int64(2):
-		if len(parts) >= 2 && endsWithAhead(parts[2:]) {
+		if len(parts) >= 2 {
 			text, _ := parts[1].([]byte)
-			if known, ok := token.Parse(string(text)); ok {
-				return quorum.Answer{Vote: quorum.Outbid, Token: known, Ahead: readAhead(parts[2:])}
+			known, isToken := token.Parse(string(text))
+			if ahead, ok := readAhead(parts[2:]); ok && isToken {
+				return quorum.Answer{Vote: quorum.Outbid, Token: known, Ahead: ahead}
 			}
 		}
 	case int64(3):
-		return quorum.Answer{Vote: quorum.Absent}
+		return absent
 	case int64(4):
 		return quorum.Answer{Vote: quorum.Taken, Err: ErrRevoked, Revoked: true}
 	case int64(0):
@@ -62,7 +93,7 @@ func readAcquire(reply any) quorum.Answer {
 
 // readTaken reads who has the lock instead, as far as the entry says that.
 func readTaken(parts []any) quorum.Answer {
-	a := quorum.Answer{Vote: quorum.Taken}
+	a := taken
 	if len(parts) < 3 {
 		return a
 	}
@@ -75,10 +106,10 @@ func readTaken(parts []any) quorum.Answer {
 	if len(parts) >= 4 {
 		a.Label = agreement.ReadLabel(parts[3])
 	}
-	a.Ahead = readAhead(parts[min(4, len(parts)):])
+	a.Ahead, _ = readAhead(parts[min(4, len(parts)):])
 	switch {
 	case ms == -2:
-		return quorum.Answer{Vote: quorum.Absent}
+		return absent
 	case a.Owner == "":
 		a.Err = ErrNoLock
 	case ms < 0:
@@ -87,97 +118,31 @@ func readTaken(parts []any) quorum.Answer {
 	return a
 }
 
-// readShared reads the reply to a reader, who has no token that a larger one could be known beside.
-func readShared(reply any) quorum.Answer {
-	if a := readAcquire(reply); a.Vote != quorum.Outbid {
-		return a
+// unlessOutbid returns the reader of a reply that must not say that a larger token is known.
+func unlessOutbid(instead quorum.Answer) func(reply any) quorum.Answer {
+	return func(reply any) quorum.Answer {
+		if a := readAcquire(reply); a.Vote != quorum.Outbid {
+			return a
+		}
+		return instead
 	}
-	return badReply
 }
 
-func readLastRaise(reply any) quorum.Answer {
-	a := readAcquire(reply)
-	if a.Vote == quorum.Outbid {
-		return quorum.Answer{Vote: quorum.Failed, Err: errOutbidAgain}
-	}
-	return a
-}
-
-// endsWithAhead reports whether the rest of a granting entry is how many waiters are ahead, or nothing.
-func endsWithAhead(rest []any) bool {
+// readAhead reads how many waiters are ahead, if the rest of an entry says so; ok: it says nothing else. Whatever a
+// node says, it is neither negative nor so much that a pause, which grows with it, overflows.
+func readAhead(rest []any) (ahead int, ok bool) {
 	if len(rest) == 0 {
-		return true
+		return 0, true
 	}
-	_, isNumber := rest[0].(int64)
-	return isNumber && len(rest) == 1
+	n, isNumber := rest[0].(int64)
+	return int(min(max(n, 0), 1<<20)), isNumber && len(rest) == 1
 }
 
-// readAhead reads how many waiters are ahead, if the rest of an entry says so. Whatever a node says, it is neither
-// negative nor so much that a pause, which grows with it, overflows.
-func readAhead(rest []any) int {
-	if len(rest) == 0 {
-		return 0
-	}
-	ahead, _ := rest[0].(int64)
-	return int(min(max(ahead, 0), 1<<20))
-}
+// Left converts what a node says is left of a key's TTL, in ms: it is -1 ms, for none, to 34 years. A key that others
+// have set may have a TTL with which pauses would overflow.
+func Left(ms int64) time.Duration { return time.Duration(min(max(ms, -1), 1<<40)) * time.Millisecond }
 
-// Left converts what a node says is left of a key's TTL, in ms: it is -1 ms, for none, to 34 years. A key that
-// others have set may have a TTL with which pauses would overflow.
-func Left(ms int64) time.Duration {
-	return time.Duration(min(max(ms, -1), 1<<40)) * time.Millisecond
-}
-
-func readExtend(reply any) quorum.Answer {
-	switch reply {
-	case int64(1):
-		return quorum.Answer{Vote: quorum.Granted}
-	case int64(2):
-		// The node has the key again but did not have it all the time: no vote in this round.
-		return quorum.Answer{Vote: quorum.Absent}
-	case int64(0):
-		return quorum.Answer{Vote: quorum.Taken}
-	case int64(3):
-		return quorum.Answer{Vote: quorum.Taken, Err: ErrRevoked}
-	}
-	return badReply
-}
-
-func readRelease(reply any) quorum.Answer {
-	switch reply {
-	case int64(1), int64(0): // released, or gone before
-		return quorum.Answer{Vote: quorum.Granted}
-	case int64(2):
-		return quorum.Answer{Vote: quorum.Taken}
-	}
-	return badReply
-}
-
-func readOnce(reply any) quorum.Answer {
-	switch reply {
-	case int64(1):
-		return quorum.Answer{Vote: quorum.Granted}
-	case int64(0):
-		return quorum.Answer{Vote: quorum.Taken}
-	case int64(2):
-		return quorum.Answer{Vote: quorum.Absent}
-	case int64(3):
-		return quorum.Answer{Vote: quorum.Failed, Err: ErrStale}
-	}
-	return badReply
-}
-
-// readRevoke reads the reply: either way the node does not have the lock under that owner.
-func readRevoke(reply any) quorum.Answer {
-	switch reply {
-	case int64(1), int64(0):
-		return quorum.Answer{Vote: quorum.Granted}
-	}
-	return badReply
-}
-
-// readSurvey reads a list of numbers. Its caller checks their count, since only the Semaphore knows how many slots it
-// has.
+// readSurvey reads a list of numbers. Its caller checks their count, since only that knows how many slots there are.
 func readSurvey(reply any) quorum.Answer {
 	parts, ok := reply.([]any)
 	numbers := make([]int64, len(parts))

@@ -4,7 +4,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"hash/maphash"
-	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -40,8 +39,7 @@ func (k *Command) Unexpected(reply any) error {
 }
 
 // Request is a command with its arguments, as every node gets it. Each command takes the fields that it needs: see the
-// functions of the same names. Encode encodes what every lock needs, once for all nodes, so that sending allocates
-// nothing.
+// functions of the same names. Encode encodes what every lock needs once for all nodes, so sending allocates nothing.
 type Request struct {
 	redisconn.Message
 	Kind *Command
@@ -131,8 +129,7 @@ func (q *Request) Encode() {
 	}
 }
 
-// Read reads a node's reply. An answer about several locks is the worst answer about one of them, with the largest
-// token of all.
+// Read reads a node's reply: of several locks the worst answer about one of them, with the largest token of all.
 func (q *Request) Read(reply any) quorum.Answer {
 	k := q.Kind
 	switch {
@@ -224,9 +221,8 @@ func (q *Request) argToken(e *resp.Encoder) {
 
 func (q *Request) argTTL(e *resp.Encoder) { e.ArgInt(q.TTL.Milliseconds()) }
 
-// argLate appends what keeps out an extension that was sent on an earlier connection, now broken, and may arrive after
-// this release: a larger token, which makes the node refuse it. Half a step is above our token and below that of every
-// other hold, so no other hold needs a second round.
+// argLate appends what keeps out an extension that was sent on an earlier, broken connection and may come after this
+// release: a larger token. Half a step is above ours and below every other hold's, so none needs a second round.
 func (q *Request) argLate(e *resp.Encoder) {
 	switch {
 	case !q.Extended:
@@ -258,8 +254,4 @@ func InQueue(owner uuid.UUID, token int64, ttl time.Duration, channel string) st
 // ReaderInQueue is InQueue for a reader.
 func ReaderInQueue(owner uuid.UUID, ttl time.Duration, channel string) string {
 	return fmt.Sprintf("%s %s %013d %s", owner, ReaderToken, ttl.Milliseconds(), channel)
-}
-
-func appendMillis(b []byte, d time.Duration) []byte {
-	return strconv.AppendInt(b, d.Milliseconds(), 10)
 }

@@ -1,8 +1,7 @@
 // Package quorum decides what votes amount to: who votes, in one list of nodes or in two; what is a majority; when an
 // outcome is certain; who asks again after a tie; which node lists exclude each other.
 //
-// It is pure: it knows votes and what nodes have said, as values. It must not know how a node is asked, what the time
-// is, nor what a lock is called.
+// It is pure: it knows votes and what nodes have said, as values, and not how nodes are asked, the time, or names.
 package quorum
 
 import (
@@ -24,7 +23,6 @@ type Electorate struct {
 	lists []list
 }
 
-// list is one list of nodes.
 type list struct {
 	nodes Set
 	size  int
@@ -58,8 +56,7 @@ func (e *Electorate) Suffice(nodes Set) bool {
 	return true
 }
 
-// MayHold reports whether the nodes are a majority of some list. That is enough for another client that has this list
-// alone, and how many lists another client has is unknown.
+// MayHold reports whether the nodes are a majority of some list: enough for a client that may have that list alone.
 func (e *Electorate) MayHold(nodes Set) bool {
 	for _, l := range e.lists {
 		if (nodes & l.nodes).Size() >= l.need {
@@ -86,14 +83,7 @@ const NoReply time.Duration = -1
 // majorities have told theirs. known is false if none has.
 func (e *Electorate) MajorityBy(times []time.Duration) (d time.Duration, known bool) {
 	for _, l := range e.lists {
-		var told []time.Duration
-		for i, at := range times {
-			if l.nodes.Has(i) && at != NoReply {
-				told = append(told, at)
-			}
-		}
-		if len(told) >= l.need {
-			slices.Sort(told)
+		if told := l.sorted(times); len(told) >= l.need {
 			d, known = max(d, told[l.need-1]), true
 		}
 	}
@@ -103,18 +93,22 @@ func (e *Electorate) MajorityBy(times []time.Duration) (d time.Duration, known b
 // KeptFor returns for how long a majority of some list keeps what each node keeps for its time.
 func (e *Electorate) KeptFor(times []time.Duration) (d time.Duration) {
 	for _, l := range e.lists {
-		var kept []time.Duration
-		for i, left := range times {
-			if l.nodes.Has(i) && left != NoReply {
-				kept = append(kept, left)
-			}
-		}
-		if len(kept) >= l.need {
-			slices.Sort(kept)
-			d = max(d, kept[len(kept)-l.need])
+		if told := l.sorted(times); len(told) >= l.need {
+			d = max(d, told[len(told)-l.need])
 		}
 	}
 	return d
+}
+
+// sorted returns the times that nodes of the list have told, in order.
+func (l *list) sorted(times []time.Duration) (told []time.Duration) {
+	for i, at := range times {
+		if l.nodes.Has(i) && at != NoReply {
+			told = append(told, at)
+		}
+	}
+	slices.Sort(told)
+	return told
 }
 
 // Least returns the smallest number of nodes that suffice. Nodes in both lists count in both, so it may be less than a
@@ -128,8 +122,7 @@ func (e *Electorate) Least() int {
 	return both + max(0, a.need-both) + max(0, b.need-both)
 }
 
-// Worst returns size and need of the list that lacks the most votes, and how many of its nodes are among the given
-// ones.
+// Worst returns size and need of the list that lacks the most votes, and how many of the given ones it has.
 func (e *Electorate) Worst(votes Set) (size, need, has int) {
 	for i, list := range e.lists {
 		if n := (votes & list.nodes).Size(); i == 0 || list.need-n > need-has {
@@ -158,6 +151,16 @@ func (s Set) Has(i int) bool { return s>>uint(i)&1 == 1 }
 
 // With returns the set and node i.
 func (s Set) With(i int) Set { return s | 1<<uint(i) }
+
+// Where returns those of the first n nodes for which is returns true.
+func Where(n int, is func(i int) bool) (s Set) {
+	for i := range n {
+		if is(i) {
+			s = s.With(i)
+		}
+	}
+	return s
+}
 
 // Size returns how many nodes are in the set.
 func (s Set) Size() int { return bits.OnesCount32(uint32(s)) }

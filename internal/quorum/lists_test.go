@@ -82,12 +82,12 @@ func wantExclusion(t *testing.T, at string, ours, theirs NodeLists, want string)
 	t.Helper()
 	for _, pair := range [][2]NodeLists{{ours, theirs}, {theirs, ours}} {
 		got := map[[2]bool]string{{true, true}: "exclude", {true, false}: "lately", {false, false}: "conflict"}[[2]bool{
-			pair[0].Exclude(pair[1], true), pair[0].Exclude(pair[1], false),
+			pair[0].AllStale().Exclude(pair[1]), pair[0].Exclude(pair[1]),
 		}]
 		cases.Equals(t, got, want, "%s: %v beside %v", at, pair[0], pair[1])
 	}
 	// A Locker may have to compare a hundred when it opens.
-	each := testing.AllocsPerRun(1, func() { ours.Exclude(theirs, true) }) / float64(len(ours)*len(theirs))
+	each := testing.AllocsPerRun(1, func() { ours.Exclude(theirs) }) / float64(len(ours)*len(theirs))
 	if each > 2 {
 		t.Errorf("%s: %v beside %v: %v allocations for each two lists, want 2", at, ours, theirs, each)
 	}

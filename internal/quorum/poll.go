@@ -19,8 +19,7 @@ const (
 	VoteKinds
 )
 
-// Marker is the value of a lock's key while a node has readers. It sorts behind all owners, which begin with a
-// hexadecimal digit.
+// Marker is the value of a lock's key while a node has readers. It sorts behind owners, which begin with a hex digit.
 const Marker = "readers"
 
 // Answer is one node's answer in detail.
@@ -114,13 +113,11 @@ func (c Count) AnyTaken() bool { return c.tally>>takenShift&countMask > 0 }
 func (c Count) Answer(node int) *Answer { return &c.poll.answers[node] }
 
 // Who returns the nodes that cast v.
-func (c Count) Who(v Vote) (nodes Set) {
-	for i := range c.poll.answers {
-		if c.Voted(i) && c.poll.answers[i].Vote == v {
-			nodes = nodes.With(i)
-		}
-	}
-	return nodes
+func (c Count) Who(v Vote) Set { return c.where(func(a *Answer) bool { return a.Vote == v }) }
+
+// where returns the nodes that have voted and for whose answer is returns true.
+func (c Count) where(is func(a *Answer) bool) Set {
+	return Where(len(c.poll.answers), func(i int) bool { return c.Voted(i) && is(c.Answer(i)) })
 }
 
 // tally packs all votes of one poll into a word: for each list, how many nodes granted and how many gave the lock but
@@ -183,8 +180,7 @@ func (l *list) verdict(granted, outbid int, voted Set) Verdict {
 	case granted >= l.need:
 		return Won
 	case given >= l.need:
-		// A straggler's grant might still complete a majority of grants, but waiting for it means waiting for the slowest
-		// node.
+		// A straggler's grant might still complete a majority of grants, but that means waiting for the slowest node.
 		return Short
 	case refused > l.size-l.need:
 		return Lost

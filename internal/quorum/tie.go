@@ -22,19 +22,16 @@ type Tie struct {
 	pauses int  // how often it was the oldest
 }
 
-// tiePauses is how often the oldest pauses and asks again at most: a second time if the undos took longer than the
-// pause.
+// tiePauses is how often the oldest pauses and asks again at most: twice if the undos took longer than the pause.
 const tiePauses = 2
 
 // Beaten reports whether the caller has lost the tie by these votes, so that it must undo what it got.
 func (t *Tie) Beaten(votes Count) bool { return votes.role(t.Owner) == beaten }
 
-// Pause returns how long to wait before asking again, and whether to do that. round is how long the last round took,
-// and spent the time since the first one began.
+// Pause returns how long to wait before asking again, if at all. The last round took round; the first began spent ago.
 //
-// The oldest waits for the others' undos. The others know that they have lost after a round of theirs, and their undos
-// travel for half of one. Whoever must learn the names first waits only for those who have no vote that they know of:
-// they undo at once, and may be taken for rivals.
+// The oldest waits for the others' undos: they know that they have lost after a round, and undos travel for half of
+// one. Whoever must learn the names first waits only for those without a vote, which undo at once and may seem rivals.
 func (t *Tie) Pause(votes Count, round, spent time.Duration) (pause time.Duration, again bool) {
 	switch role := votes.role(t.Owner); {
 	case role == beaten, role == unknown && t.named, t.pauses == tiePauses:
@@ -54,7 +51,6 @@ func (t *Tie) Pause(votes Count, round, spent time.Duration) (pause time.Duratio
 // role is what a caller that lost a round is in the tie.
 type role uint8
 
-// The roles.
 const (
 	beaten  role = iota // undo: somebody else has the lock, or asks again, or no majority can be reached
 	oldest              // nobody older is known to have votes: pause, then ask again
@@ -96,19 +92,13 @@ func (c Count) role(owner string) role {
 	case unnamed && given != 0:
 		return unknown
 	case unnamed, given|pending == 0:
-		// Whoever has no vote leaves it to those who have some. A vote that may be on its way counts as one: the others see
-		// it, and give way to it.
+		// Whoever has no vote leaves it to those who have some. A vote on its way counts as one: the others give way to it.
 		return beaten
 	}
 	return oldest
 }
 
 // owners returns the nodes that have answered that the lock is another owner's.
-func (c Count) owners(owner string) (nodes Set) {
-	for i := range c.poll.answers {
-		if a := c.Answer(i); c.Voted(i) && a.Vote == Taken && !a.Uncounted && a.Owner == owner {
-			nodes = nodes.With(i)
-		}
-	}
-	return nodes
+func (c Count) owners(owner string) Set {
+	return c.where(func(a *Answer) bool { return a.Vote == Taken && !a.Uncounted && a.Owner == owner })
 }

@@ -2,7 +2,7 @@
 // and in which state the last one is. It reads these texts, and decides what those of several nodes amount to.
 //
 // It knows texts and which nodes count, as values. It must not know how they are read or written, what the time is, nor
-// who has the lock. What its decisions rest on is how its callers read and write:
+// who has the lock. Its decisions rest on how its callers read and write (docs/adr/0008-register-of-runs.md):
 //
 //   - Only the holder of the lock writes, and each entry begins with the hold's token. A node refuses a write if it has
 //     accepted a larger token for the name, if it has a later entry, or if the writer does not have the lock there.
@@ -13,13 +13,11 @@
 //
 // So every entry that counts is read by every later holder, since two majorities share a node. A write that an earlier
 // holder has sent but not seen confirmed either was read, and counts from then on; or it comes too late, since the
-// nodes that were read had accepted the reader's larger token by then, and refuse it. This is a register of the Paxos
-// family: acquiring the lock is the first phase. A node that has not accepted the reader's token has promised nothing:
-// it may accept the earlier holder's entry right after it has replied that there is none.
+// nodes that were read had accepted the reader's larger token by then, and refuse it. A node that has not accepted that
+// has promised nothing: it may accept the earlier holder's entry right after it has replied that there is none.
 //
-// Nodes forget: a token after the retention, an entry at its end. No node would refuse a write that is on its way for
-// longer than that. So each write says when its entry ends, by the nodes' time, and is refused after that: no entry
-// outlives those of the runs that came after it.
+// Nodes forget a token after the retention, and an entry at its end. So that a write which is on its way for longer is
+// refused, too, each says when its entry ends: no entry outlives those of later runs.
 package runs
 
 import (
@@ -123,13 +121,13 @@ func Latest(of []*Entry) (r Reading) {
 	return r
 }
 
-// Final returns the state in which the runs end: Done if one has succeeded, Failed if all that are allowed have begun
-// and none has succeeded, and "" if another may begin, or only a read under the lock can tell. held: the registers were
-// read under the lock, so no run is in progress. limit is the maximum number of runs, 0 for no limit.
-func (r *Reading) Final(held bool, e *quorum.Electorate, limit int) string {
+// Settled reports whether a read under the lock would say the same: a majority says so, and no run is in progress.
+func (r *Reading) Settled(e *quorum.Electorate) bool { return e.Suffice(r.Have) && r.State != Begun }
+
+// Final returns the state in which the runs end, by a reading that is settled or made under the lock: Done if one has
+// succeeded, Failed if limit of them have begun and none has succeeded (0: no limit), and "" if another may begin.
+func (r *Reading) Final(limit int) string {
 	switch {
-	case !held && (!e.Suffice(r.Have) || r.State == Begun):
-		return ""
 	case r.State == Done:
 		return Done
 	case limit > 0 && r.Runs >= limit:

@@ -60,10 +60,14 @@ func TestLatest(t *testing.T) {
 			t.Errorf("%s: got %+v; want %s on %b, and that %b lack it", c.said, r, c.latest, c.have, c.lack)
 		}
 		three := quorum.OneList(3)
-		if held, free := r.Final(true, three, 2), r.Final(false, three, 2); held != c.held || free != c.free {
+		held, free := r.Final(2), ""
+		if r.Settled(three) {
+			free = held
+		}
+		if held != c.held || free != c.free {
 			t.Errorf("%s: got %q and %q, want %q and %q", c.said, held, free, c.held, c.free)
 		}
-		if r.Final(true, three, 0) == runs.Failed {
+		if r.Final(0) == runs.Failed {
 			t.Errorf("%s: the runs end, and there is no limit", c.said)
 		}
 	}

@@ -1,10 +1,8 @@
-// Package schedule wakes each of many sleepers when it is due, with one goroutine and one timer. It knows nothing of
-// what a sleeper is, nor of what it does when it wakes.
+// Package schedule wakes each of many sleepers when it is due, with one goroutine and timer. It knows nothing of them.
 package schedule
 
 import (
 	"container/heap"
-	"slices"
 	"sync"
 	"time"
 )
@@ -46,10 +44,10 @@ func (s *Schedule) Close() int {
 	<-s.stopped
 	s.mu.Lock()
 	s.closed = true
-	left := slices.Clone(s.heap)
 	s.mu.Unlock()
-	for _, item := range left {
-		item.sleeper.Abandon()
+	left := s.Sleepers()
+	for _, p := range left {
+		p.Abandon()
 	}
 	return len(left)
 }
@@ -61,9 +59,8 @@ func (s *Schedule) Waits() bool {
 	return len(s.heap) > 0
 }
 
-// Set schedules the sleeper for the time due, which replaces the time that was set before. It returns false, and does
-// nothing, if the schedule is closed. The caller sees to it that Remove comes later: nothing else takes a sleeper out
-// before it is due.
+// Set schedules the sleeper for the time due, in place of the one before. It returns false, and does nothing, if the
+// schedule is closed. The caller sees to it that Remove comes later: nothing else takes it out before it is due.
 func (s *Schedule) Set(p Sleeper, due time.Time) bool {
 	s.mu.Lock()
 	if s.closed {

@@ -24,7 +24,6 @@ type Slots struct {
 	contendedUntil time.Time
 }
 
-// slot is one slot.
 type slot struct {
 	last    Hold // this client's latest hold of the slot; nil: none, or another client has had the slot since
 	callers int  // callers of this client that attempt the slot or wait for it
@@ -115,8 +114,7 @@ func shuffle(list []int) {
 }
 
 // ShortestQueue returns the slot to wait for: of those that change hands the one with the fewest waiters, and of those
-// the one whose keys expire first. It returns the slot except only if there is no other. seen is nil if there was no
-// survey.
+// the one whose keys expire first; except only if there is no other. seen is nil if there was no survey.
 func (s *Slots) ShortestQueue(seen *Survey, except int) int {
 	order := make([]int, 0, len(s.all))
 	for i := range s.all {
@@ -165,8 +163,7 @@ type Reply struct {
 	Token   int64 // the largest that the node knows
 }
 
-// Survey combines the nodes' replies: those of a node are about all slots; nil: it has not replied. before is the
-// survey that the same wait has made before, or nil.
+// Survey combines the nodes' replies, each about all slots; nil: none. before is the same wait's last survey, or nil.
 func (s *Slots) Survey(replies [][]Reply, before *Survey) *Survey {
 	v := &Survey{slots: make([]slotState, len(s.all))}
 	remaining := make([]time.Duration, len(replies))
@@ -184,8 +181,12 @@ func (s *Slots) Survey(replies [][]Reply, before *Survey) *Survey {
 			at.waiters, at.token = max(at.waiters, reply[i].Waiters), max(at.token, reply[i].Token)
 		}
 		at.remaining, _ = s.electorate.MajorityBy(remaining)
-		if before != nil {
-			at.follow(&before.slots[i])
+		if before != nil { // the count of turns goes on
+			was := &before.slots[i]
+			if at.turns = was.turns; at.token > was.token {
+				at.turns++
+			}
+			at.token = max(at.token, was.token)
 		}
 		v.Waiters += at.waiters
 		if i == 0 || at.remaining < v.Soonest {
@@ -193,14 +194,6 @@ func (s *Slots) Survey(replies [][]Reply, before *Survey) *Survey {
 		}
 	}
 	return v
-}
-
-// follow continues the count of turns.
-func (at *slotState) follow(was *slotState) {
-	if at.turns = was.turns; at.token > was.token {
-		at.turns++
-	}
-	at.token = max(at.token, was.token)
 }
 
 // enoughTurns is how often another slot changes hands before a waiter moves, if its own has not. Where all holds are

@@ -4,28 +4,16 @@
 // connections, or of holds, and it reads no clock itself. Times and tokens are in microseconds: node times since 1970,
 // and "now", this client's time, since an arbitrary start; it must not follow the wall clock.
 //
-// The fencing token of a hold is larger than that of every earlier hold of the name, so that a resource can reject the
-// late writes of an earlier holder.
-//
-// A token is a time. An attempt proposes one number F to all nodes: the nodes' time, or one more than the highest token
-// it has seen. A node that gives the lock also accepts F if F is larger than every token it has accepted for the name,
-// and its vote counts only then. If a majority gave the lock, but too few nodes accepted F, a second round proposes a
-// larger number to the same nodes.
-//
-// Tokens grow, whatever the clocks do, as long as nodes keep their data: a node accepts a token only from the current
-// owner of the lock, and each is larger than all before. The majorities of two holds share a node. There one owner
-// follows the other, so the later one's token is larger.
-//
-// If a node has lost its data, the time takes over: a token proposed later is larger as long as clocks disagree by less
-// than the time for which the node's votes did not count.
+// A token is a time; docs/fencing.md#why-it-grows says why it grows. An attempt proposes one number F to all nodes: the
+// nodes' time, or one more than the highest token it has seen. A node that gives the lock also accepts F if F is larger
+// than every token it has accepted for the name, and its vote counts only then. If a majority gave the lock, but too
+// few nodes accepted F, a second round proposes a larger number to the same nodes.
 //
 // Tokens older than the retention, by the client's clock and by the node's, are dropped, so that they do not pile up.
-// Later proposals are larger than these, too, unless clocks were set back, or disagree, by as much. So each node keeps
-// its floor, the largest token that it has ever dropped, and its vote counts only for a token above that: see Below.
-// The node that the majorities of two holds share has the earlier token, or a floor at least as large.
+// So each node keeps its floor, the largest token that it has ever dropped, and its vote counts only for a token above
+// that: see Below. The node that the majorities of two holds share has the earlier token, or a floor at least as large.
 //
-// A node may drop more tokens after its floor was read: so if only two clocks are known, a node whose clock is far
-// ahead of the other does not count.
+// A node may drop more tokens after its floor was read: so of two known clocks, one that is far ahead does not count.
 //
 // No single node moves the tokens of others further than its clock could. A floor is below the nodes' time unless all
 // clocks were set back since, and then the nodes have dropped alike: so proposals go above what as many nodes as decide
@@ -87,9 +75,7 @@ type offset struct {
 // time when now is 0: the nodes' time is taken from it until a node's clock was read. maxSkew bounds by how much one
 // clock may be ahead of the only other one that is known; 0: unlimited, since no tokens are handed out.
 func New(nodes, enough int, wall int64, maxSkew time.Duration) *Clock {
-	c := &Clock{
-		offsets: make([]offset, nodes), floors: make([]atomic.Int64, nodes), enough: enough, maxSkew: maxSkew,
-	}
+	c := &Clock{offsets: make([]offset, nodes), floors: make([]atomic.Int64, nodes), enough: enough, maxSkew: maxSkew}
 	c.offset.Store(wall)
 	return c
 }
@@ -108,7 +94,14 @@ func (c *Clock) Propose(now int64) int64 {
 }
 
 // Observe records a token: later proposals are larger.
-func (c *Clock) Observe(token int64) { raiseTo(&c.seen, token) }
+func (c *Clock) Observe(token int64) {
+	for {
+		was := c.seen.Load()
+		if token <= was || c.seen.CompareAndSwap(was, token) {
+			return
+		}
+	}
+}
 
 // Dropped records a node's floor, in place of what it said before: it may have been emptied, or may have lied.
 func (c *Clock) Dropped(node int, floor int64) {
@@ -126,22 +119,12 @@ func (c *Clock) Dropped(node int, floor int64) {
 	c.floor.Store(all[len(all)-c.enough])
 }
 
-// Below returns the node's floor if a token is not above it, otherwise 0: the node may have dropped a larger one, so
-// its vote does not count for this one.
+// Below returns the node's floor if a token is not above it, so that its vote on this one does not count; otherwise 0.
 func (c *Clock) Below(node int, token int64) (floor int64) {
 	if floor = c.floors[node].Load(); token > floor {
 		return 0
 	}
 	return floor
-}
-
-func raiseTo(a *atomic.Int64, to int64) {
-	for {
-		was := a.Load()
-		if to <= was || a.CompareAndSwap(was, to) {
-			return
-		}
-	}
 }
 
 // TooFarAhead reports whether a token, or floor, is so far ahead that no larger token may be proposed: it comes from a
@@ -181,10 +164,9 @@ func (c *Clock) Measured(node int, micros, asked, now int64) {
 	}
 }
 
-// Jumps returns by how much clocks jumped forward, by node. It returns each jump once. Which clock jumped is unknown
-// until a majority was read again: it may have been our own, which stops while this machine is paused. found means that
-// the last reading was the first one to show a jump, so the other clocks should be read soon. With fewer than three
-// nodes there is nothing to compare with.
+// Jumps returns by how much clocks jumped forward, by node, and each jump once. Which clock jumped is unknown until a
+// majority was read again: it may have been our own, which stops while this machine is paused. found means that the
+// last reading was the first to show a jump, so the others should be read soon. Fewer than three cannot be compared.
 func (c *Clock) Jumps() (by []time.Duration, found bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -194,13 +176,7 @@ func (c *Clock) Jumps() (by []time.Duration, found bool) {
 		if o.jumpedAt == 0 {
 			continue
 		}
-		read := 0
-		for _, other := range c.offsets {
-			if other.known && other.reading >= o.jumpedAt {
-				read++
-			}
-		}
-		if read < c.enough {
+		if c.readSince(o.jumpedAt) < c.enough {
 			found = found || o.jumpedAt == c.readings
 			continue
 		}
@@ -220,8 +196,7 @@ const (
 	maxRereads = 3
 )
 
-// Poor returns the nodes whose clocks should be read again before this client begins to wait: all replies that a new
-// client has had may have been late.
+// Poor returns the nodes whose clocks should be read again before this client waits: all replies may have been late.
 func (c *Clock) Poor() (nodes []int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -245,7 +220,7 @@ type Offset struct {
 func (c *Clock) Offsets() []Offset {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	all, known := make([]Offset, len(c.offsets)), c.countKnown()
+	all, known := make([]Offset, len(c.offsets)), c.readSince(0)
 	compared := known >= max(3, c.enough)
 	for i, o := range c.offsets {
 		if !o.known {
@@ -267,21 +242,20 @@ func (c *Clock) Offsets() []Offset {
 func (c *Clock) KnowsMajority() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.countKnown() >= c.enough
+	return c.readSince(0) >= c.enough
 }
 
-// countKnown counts the clocks that were read. It is called with mu held.
-func (c *Clock) countKnown() (n int) {
+// readSince counts the clocks that were read at the reading of that number or later. It is called with mu held.
+func (c *Clock) readSince(reading int) (n int) {
 	for _, o := range c.offsets {
-		if o.known {
+		if o.known && o.reading >= reading {
 			n++
 		}
 	}
 	return n
 }
 
-// median returns the median of the known offsets, the lower one of two. As long as most clocks are right, it lies
-// between offsets of right clocks.
+// median returns the median of the known offsets, the lower one of two: between right ones as long as most are right.
 func median(offsets []offset) int64 {
 	var known []int64
 	for _, o := range offsets {
@@ -293,15 +267,14 @@ func median(offsets []offset) int64 {
 	return known[(len(known)-1)/2]
 }
 
-// ParseFloor parses a floor as the script trim keeps it: with the larger one that counts when the set of tokens is
-// gone. It returns 0 if there is no floor.
-func ParseFloor(text string, gone bool, nodeTime int64) int64 {
+// ParseFloor parses a floor, or none, as the script trim keeps it: with a larger one that counts from some time on.
+func ParseFloor(text string, nodeTime int64) int64 {
 	words := strings.Split(text, " ")
 	floor, _ := Parse(words[0])
 	if len(words) == 3 {
 		later, known := Parse(words[1])
 		from, err := strconv.ParseInt(words[2], 10, 64)
-		if known && err == nil && (gone || nodeTime >= from) {
+		if known && err == nil && nodeTime >= from {
 			floor = max(floor, later)
 		}
 	}

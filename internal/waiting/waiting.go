@@ -1,8 +1,6 @@
-// Package waiting decides what a waiter does next: whether it has the lock by its votes, when it asks again, whether it
-// gives its votes back.
+// Package waiting decides what a waiter does next: whether its votes suffice, when it asks again or gives them back.
 //
-// It is pure: it knows the votes for a waiter and its rivals, by answers and notifications. It must not know how a node
-// is asked, how it notifies, or what the time is.
+// It is pure: it knows votes for a waiter and its rivals, and not how nodes are asked or notify, or what the time is.
 package waiting
 
 import (
@@ -12,8 +10,7 @@ import (
 	"github.com/quorumlock/redlock/internal/quorum"
 )
 
-// Votes are the votes for one waiter and for its rivals, by the answers to the waiter's last request and by
-// notifications.
+// Votes are the votes for one waiter and its rivals, by the answers to the waiter's last request and by notifications.
 type Votes struct {
 	Given    quorum.Set // nodes that gave the waiter the lock
 	Enough   bool       // they are a majority of each list
@@ -59,8 +56,8 @@ type Notifications struct {
 type notification struct {
 	quorum.Answer
 	received bool
-	stale    bool // received before the last request: that request's answer takes precedence
-	behind   bool // the node sent it after it had refused the last request
+	stale    bool  // received before the last request: that request's answer takes precedence
+	basis    Basis // HandedOver: the node sent it after it had refused the last request; or Notified
 }
 
 // NewNotifications returns those of a number of nodes: none so far.
@@ -69,9 +66,8 @@ func NewNotifications(nodes int) Notifications {
 }
 
 // Receive records a notification. A grant means that the node accepted the token with which the waiter is in the queue.
-// behind: the node sent it after it had refused the last request.
-func (n *Notifications) Receive(node int, a quorum.Answer, queuedToken int64, behind bool) {
-	n.last[node] = notification{Answer: a, received: true, behind: behind}
+func (n *Notifications) Receive(node int, a quorum.Answer, queuedToken int64, basis Basis) {
+	n.last[node] = notification{Answer: a, received: true, basis: basis}
 	if a.Vote == quorum.Granted {
 		n.Accept(node, queuedToken)
 	}
@@ -89,8 +85,7 @@ func (n *Notifications) Age() {
 	}
 }
 
-// Weigh counts the votes by the answers to the last request and by the notifications. asked is the token in that
-// request, and want the token that the waiter needs now.
+// Weigh counts the votes by answers and notifications. asked is the token in the last request, want the one needed now.
 func (n *Notifications) Weigh(votes quorum.Count, asked, want int64) (v Votes) {
 	e := votes.Electorate()
 	v.others = make(map[string]quorum.Set)
@@ -131,15 +126,13 @@ func (n *Notifications) Weigh(votes quorum.Count, asked, want int64) (v Votes) {
 	return v
 }
 
-// accepts reports whether a node that gave the lock has accepted the token that the waiter needs. A grant counts for
-// one token only: it may be for a lower token than the waiter has now, and a node that "knows" the waiter's token may
-// have it from another client.
+// accepts reports whether a node that gave the lock has accepted the token that the waiter needs now. A grant may be
+// for a lower one, and a node that "knows" the waiter's token may have it from another client.
 func (n *Notifications) accepts(node int, a *quorum.Answer, want int64) bool {
 	return n.accepted[node] == want && (a.Vote == quorum.Granted || a.Token == want)
 }
 
-// effective returns what a node says at present: its answer to the last request, or a notification that takes
-// precedence.
+// effective returns what a node says at present: its answer to the last request, or a notification that goes before it.
 func (n *Notifications) effective(node int, votes quorum.Count) (quorum.Answer, Basis) {
 	last := &n.last[node]
 	switch {
@@ -154,10 +147,10 @@ func (n *Notifications) effective(node int, votes quorum.Count) (quorum.Answer, 
 	case !last.received, !unanswered && a.Vote != quorum.Taken:
 	case last.stale: // the waiter has lost the vote; or the node has not confirmed it, and may have lost it since
 		*last = notification{}
-	case !unanswered && last.behind: // the waiter got the vote after the answer
-		return last.Answer, HandedOver
-	default:
+	case unanswered:
 		return last.Answer, Notified
+	default: // HandedOver: the waiter got the vote after the answer
+		return last.Answer, last.basis
 	}
 	return a, Answered
 }
@@ -257,16 +250,12 @@ type History struct {
 }
 
 // stuckAfter is how many requests in a row, about two seconds, the oldest waiter keeps its votes while no owner has a
-// majority. Then it goes to the end of the queues. Without this limit one node that cannot notify the oldest waiter
-// could block the lock for ever: that node skips the waiter at each release, while all other waiters give way to it on
-// the other nodes.
+// majority. Then it goes to the end of the queues: one node that cannot notify it, and skips it at each release, could
+// block the lock for ever, while all other waiters give way to it on the other nodes.
 const stuckAfter = 16
 
-// YieldsAtOnce reports whether votes are given back before the pause is over: after the first request, as an attempt is
-// undone at once by a caller that does not wait.
-func (h *History) YieldsAtOnce(v *Votes, of Claimant) bool {
-	return h.First && v.yields(of)
-}
+// YieldsAtOnce reports whether votes go back before the pause is over: after the first request, as a mere attempt's do.
+func (h *History) YieldsAtOnce(v *Votes, of Claimant) bool { return h.First && v.yields(of) }
 
 // Decide returns what to do next, and whether to pause before that. It is called once after each request.
 func (h *History) Decide(v *Votes, of Claimant) (d Decision, pauses bool) {
@@ -333,8 +322,7 @@ type Pause struct {
 // mostAhead is how many waiters ahead make the pause longer.
 const mostAhead = 128
 
-// Pause draws the pause that follows the next request. backoff is its length where nothing else is known, and longest
-// what it never exceeds.
+// Pause draws the pause after the next request: backoff where nothing else is known, and never longer than longest.
 func (h *History) Pause(backoff, longest time.Duration) Pause {
 	p := Pause{backoff: backoff, longest: longest}
 	p.short = (2*time.Millisecond + chance.Duration(time.Millisecond)) << min(h.partial, 6)

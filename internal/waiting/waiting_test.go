@@ -129,18 +129,18 @@ func TestGrantCountsForOneTokenOnly(t *testing.T) {
 			t.Errorf("%s: given %b, granted %b, want 2 and %d", when, v.Given, v.granted, want)
 		}
 	}
-	said.Receive(0, quorum.Answer{Vote: quorum.Granted}, first, true)
-	said.Receive(1, quorum.Answer{Vote: quorum.Granted}, first, true)
+	said.Receive(0, quorum.Answer{Vote: quorum.Granted}, first, HandedOver)
+	said.Receive(1, quorum.Answer{Vote: quorum.Granted}, first, HandedOver)
 	granted("handed over", 2)
 	token++
 	granted("after a raise that no node answered", 0)
 	said.Accept(1, token)
 	granted("after a raise that one node accepted", 1)
-	said.Receive(0, quorum.Answer{Vote: quorum.Outbid, Token: token}, first, true)
+	said.Receive(0, quorum.Answer{Vote: quorum.Outbid, Token: token}, first, HandedOver)
 	granted("a node knows an equal token from another client", 1)
-	said.Receive(1, quorum.Answer{Vote: quorum.Outbid, Token: token}, first, true)
+	said.Receive(1, quorum.Answer{Vote: quorum.Outbid, Token: token}, first, HandedOver)
 	granted("a node knows the token from this waiter", 1)
-	said.Receive(1, quorum.Answer{Vote: quorum.Outbid, Token: token + 1}, first, true)
+	said.Receive(1, quorum.Answer{Vote: quorum.Outbid, Token: token + 1}, first, HandedOver)
 	granted("a node knows a larger token by now", 0)
 }
 
@@ -160,7 +160,7 @@ func TestNotificationIsConfirmedOrDropped(t *testing.T) {
 		{quorum.Granted, true, 1},
 	} {
 		said := NewNotifications(3)
-		said.Receive(2, quorum.Answer{Vote: quorum.Granted}, 1, true)
+		said.Receive(2, quorum.Answer{Vote: quorum.Granted}, 1, HandedOver)
 		if c.stale {
 			said.Age()
 		}
@@ -251,7 +251,7 @@ func TestBasis(t *testing.T) {
 		said, p := NewNotifications(len(c.nodes)), poll(quorum.OneList(len(c.nodes)))
 		for i, node := range c.nodes {
 			if node == 'n' {
-				said.Receive(i, quorum.Answer{Vote: quorum.Granted}, token, false)
+				said.Receive(i, quorum.Answer{Vote: quorum.Granted}, token, Notified)
 			}
 		}
 		said.Age()
@@ -263,7 +263,7 @@ func TestBasis(t *testing.T) {
 				p.Cast(i, quorum.Answer{Vote: quorum.Outbid, Token: token + 1})
 			case 'h':
 				p.Cast(i, quorum.Answer{Vote: quorum.Taken})
-				said.Receive(i, quorum.Answer{Vote: quorum.Granted}, token, true)
+				said.Receive(i, quorum.Answer{Vote: quorum.Granted}, token, HandedOver)
 			}
 		}
 		v := said.Weigh(p.SoFar(), token, token)
