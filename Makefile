@@ -32,7 +32,7 @@ RACE := -race -gcflags=github.com/yuin/gopher-lua/...=-race=false
 INTEGRATION_FLAGS ?= $(RACE)
 INTEGRATION ?= ./...
 
-.PHONY: test verify check unit thorough raced beside wide nested integration containers budgets bounds versions masters spin bench peers crowd consensus simulate mutants record history fuzz coverage proof models alerts demo dist lint apidiff help
+.PHONY: test verify check unit thorough raced beside wide nested integration containers databases budgets bounds versions masters spin bench peers crowd consensus simulate mutants record history fuzz coverage proof models alerts demo dist lint apidiff help
 
 test: masters ## the tests, each once, against real Redis masters, in minutes
 	@scripts/steps -budget check unit nested integration
@@ -90,13 +90,16 @@ nested: ## the other modules' own tests
 masters: # what integration needs: a redis-server, or a Docker engine
 	@scripts/need masters
 
+databases: # what package fence is tried with: REDLOCK_DATABASES
+	@scripts/need databases
+
 spin: # what the models are checked by
 	@scripts/need spin
 
 # Three packages at a time: they wait more than they work, and none minds what else the machine does. INTEGRATION: which
 # of them. Unless REDLOCK_PROVIDER says otherwise, masters are processes where there is a redis-server: they start and
 # stop much faster than containers.
-integration: masters ## tests against real masters; REDLOCK_PROVIDER=containers|processes
+integration: masters databases ## tests against real masters; REDLOCK_PROVIDER=containers|processes
 	$(GO) vet -C integration ./...
 	@server=$${REDLOCK_REDIS_SERVER:-redis-server}; \
 	export REDLOCK_PROVIDER=$${REDLOCK_PROVIDER:-$$(command -v "$$server" >/dev/null && echo processes || echo containers)}; \
@@ -183,7 +186,7 @@ verify: ## the long forms, before a release: three hours
 	$(GO) test ./internal/sim/simtest -run 'Crowd' -crowds 3000 -v -timeout 3h
 	$(MAKE) mutants record models fuzz history versions
 	$(MAKE) history HISTORY_MINUTES=2 HISTORY_FLAGS='-guard 0'
-	REDLOCK_LONG=1 $(GO) test -C integration -count=1 -p 1 -v -timeout 60m ./holding ./mixed ./tokens
+	REDLOCK_LONG=1 $(GO) test -C integration -count=1 -p 1 -v -timeout 60m ./holding ./mixed ./stores ./tokens
 	REDLOCK_PROVIDER=containers REDLOCK_REDIS_IMAGE=host $(MAKE) integration INTEGRATION_FLAGS=
 
 record: masters ## each defect of docs/track-record.md, on the commit before its mend and on that
