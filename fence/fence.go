@@ -5,8 +5,9 @@
 // largest token that it has seen, its mark, and rejects smaller ones. The mark rises when a holder comes to read, not
 // only when it writes: otherwise a late write that comes in between is overwritten by work that did not see it.
 //
-// There is a form for SQL ([SQL.Enter], [SQL.EnterRow]), for Redis ([RedisDo]), and for what can write on a condition,
-// as object stores and etcd do ([ReadObject]). Package fencetest proves a store of your own.
+// There is a form for SQL ([Postgres], [MySQL], [SQLite]: [SQL.Enter], [SQL.EnterRow]), for Redis ([RedisDo]), and for
+// what can write on a condition, as object stores and etcd do ([ReadObject]). Package fencetest proves a store of your
+// own.
 //
 // A holder that is late gets an error that satisfies errors.Is for [ErrOvertaken] and [redlock.ErrLost]. It must stop:
 // nothing that it has read is true any more.

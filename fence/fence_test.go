@@ -144,13 +144,13 @@ func holder(token int64) fence.Holder {
 	return h
 }
 
-func (s store) Read(ctx context.Context, token int64) (string, error) {
-	data, err := fence.ReadObject(ctx, s, "stock", holder(token))
+func (s store) Read(ctx context.Context, h fence.Holder) (string, error) {
+	data, err := fence.ReadObject(ctx, s, "stock", h)
 	return string(data), err
 }
 
-func (s store) Write(ctx context.Context, token int64, value string) error {
-	return fence.WriteObject(ctx, s, "stock", holder(token), []byte(value))
+func (s store) Write(ctx context.Context, h fence.Holder, value string) error {
+	return fence.WriteObject(ctx, s, "stock", h, []byte(value))
 }
 
 func TestObjects(t *testing.T) {
@@ -165,11 +165,11 @@ func TestAnObjectThatDoesNotExist(t *testing.T) {
 	defer server.Close()
 	s := store{objects{server.URL}}
 	for _, token := range []int64{7, 7, 8} {
-		if value, err := s.Read(t.Context(), token); value != "" || err != nil {
+		if value, err := s.Read(t.Context(), holder(token)); value != "" || err != nil {
 			t.Errorf("got %q, %v", value, err)
 		}
 	}
-	err := s.Write(t.Context(), 7, "late")
+	err := s.Write(t.Context(), holder(7), "late")
 	if !errors.Is(err, fence.ErrOvertaken) || !errors.Is(err, redlock.ErrLost) ||
 		err.Error() != `fence: "stock": the token 7 is overtaken by 8 of a later holder` {
 		t.Errorf("got %v", err)

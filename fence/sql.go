@@ -47,11 +47,13 @@ func (d SQL) Table() string { return d.table }
 
 // Enter is the first call of a transaction that works under a lock. It raises the mark of the lock's name in the table
 // of fences, and leaves that row locked until the transaction ends: so all that the transaction reads and writes is
-// protected. If the holder is late, the error satisfies errors.Is for [ErrOvertaken]: roll back.
+// protected. If the holder is late, the error satisfies errors.Is for [ErrOvertaken]: roll back. Else commit, also if
+// the transaction only reads: a rollback takes the mark back.
 //
 // A later holder's Enter waits for the end of a transaction that is under way, also of one whose process is paused:
-// give the database a limit for that (idle_in_transaction_session_timeout; wait_timeout). Where transactions are
-// serializable or read a snapshot, Enter may fail as any write may, and the transaction is to be repeated.
+// give the database a limit for that (idle_in_transaction_session_timeout; wait_timeout). SQLite waits if it is told to
+// (busy_timeout). Where transactions are serializable or read a snapshot, Enter may fail as any write may, and the
+// transaction is to be repeated.
 func (d SQL) Enter(ctx context.Context, tx *sql.Tx, h Holder) error {
 	if err := check(h); err != nil {
 		return err
@@ -69,7 +71,7 @@ func (d SQL) Enter(ctx context.Context, tx *sql.Tx, h Holder) error {
 // EnterRow is Enter for a mark beside the data: in a column of the rows that a condition selects, which stay locked and
 // are protected, and nothing else. The column is a bigint NOT NULL DEFAULT 0. The condition may have parameters, as
 // "item = $1" or "item = ?"; table, column and condition are part of the statement, so they must not come from others.
-// If there is no such row, the error satisfies errors.Is for [sql.ErrNoRows].
+// Insert the row first: if there is none, the error satisfies errors.Is for [sql.ErrNoRows].
 func (d SQL) EnterRow(
 	ctx context.Context, tx *sql.Tx, h Holder, table, column, condition string, args ...any,
 ) error {

@@ -1,9 +1,9 @@
 // Package fencetest proves that a store loses nothing when holders of a lock come too late.
 //
 // [Run] plays interleavings of holders that read, think and write, with fencing tokens that grow from hold to hold. Any
-// of them may be paused between any two calls, and go on after later holders have come; it may repeat a write whose
-// answer it has not got; several may call at the same moment. An update is lost if its write was confirmed, and what is
-// in the store at the end knows nothing of it. Run needs no Redis and no lock.
+// of them may be paused between any two calls, and at each [Step] inside one, and go on after later holders have come;
+// it may repeat a write whose answer it has not got. An update is lost if its write was confirmed, and what is in the
+// store at the end knows nothing of it. Run needs no Redis and no lock.
 package fencetest
 
 import (
@@ -13,25 +13,32 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/quorumlock/redlock/fence"
 )
 
-// Store is a value in a store of yours, which holders read and write with their tokens. To a holder that is late the
-// store returns an error that satisfies errors.Is for [fence.ErrOvertaken]; any other error fails the test.
+// Store is a value in a store of yours, which holders read and write: short lists of letters. To a holder that is late
+// the store returns an error that satisfies errors.Is for [fence.ErrOvertaken]; any other error fails the test. All
+// begins with a write of nothing, "", which makes the value if there is none.
 //
 // A store in which something expires should have a method Advance(time.Duration), which has that much time go by.
 type Store interface {
-	Read(ctx context.Context, token int64) (value string, err error)
-	Write(ctx context.Context, token int64, value string) error
+	Read(ctx context.Context, h fence.Holder) (value string, err error)
+	Write(ctx context.Context, h fence.Holder, value string) error
 }
 
-// Run plays 1,000 interleavings with the store, or 100 with -short, and fails the test with the shortest that it finds
-// if an update is lost, a refused write was made, or the holder of the lock was refused. The same ones are played each
-// time. Tokens grow from 8, so the store must have seen none.
+// Run plays 1,000 interleavings with the store, or 100 with -short, and fails the test with the shortest that goes
+// wrong: an update is lost, a refused write was made, or the holder of the lock was refused. The same ones are played
+// each time.
+//
+// Call Step between the statements of the store, or pairs of calls that overlap do so by chance. Run makes some 9,000
+// calls, so a database should not wait for its disk. Each Run needs a new store, or one whose mark is not set: tokens
+// begin with 8, and soon jump from one power of ten to the next, to show who compares them as text.
 func Run(t testing.TB, store Store) {
 	t.Helper()
 	seeds := uint64(1000)
@@ -39,14 +46,15 @@ func Run(t testing.TB, store Store) {
 		seeds = 100
 	}
 	r := &runner{store: store, next: firstToken}
-	lost := 0
+	wrong, lost := 0, 0
 	var worst *play
 	for seed := range seeds {
 		p := r.play(t.Context(), plan(rand.New(rand.NewPCG(seed, 0))))
 		if p.verdict == "" {
 			continue
 		}
-		if lost += p.lost; worst == nil || len(p.lines) > 0 && len(p.lines) < len(worst.lines) {
+		wrong, lost = wrong+1, lost+p.lost
+		if worst == nil || len(p.lines) > 0 && len(p.lines) < len(worst.lines) {
 			worst = p
 		}
 	}
@@ -54,7 +62,7 @@ func Run(t testing.TB, store Store) {
 		return
 	}
 	worst = r.shorten(t.Context(), worst)
-	t.Errorf("%d updates lost in %d interleavings; the shortest that shows what is wrong:\n%s", lost, seeds, worst)
+	t.Errorf("%d of %d interleavings go wrong, %d updates are lost; the shortest:\n%s", wrong, seeds, lost, worst)
 }
 
 // kind is a call, or what is called like one here.
@@ -113,10 +121,9 @@ type runner struct {
 	store Store
 	next  int64         // the next token
 	usual time.Duration // how long a call takes
+	steps atomic.Bool   // the store has called Step
 }
 
-// Tokens begin with few digits, and soon have one more: who compares them as text, or has too few bits for them, is
-// found.
 const (
 	firstToken = 8
 	anyToken   = 1_700_000_000_000_000
@@ -152,6 +159,7 @@ type play struct {
 
 // holder is one in an interleaving.
 type holder struct {
+	fence.Holder
 	token   int64
 	has     string // what it has read, with what it has written since
 	wrote   string // its last value
@@ -201,10 +209,10 @@ func (r *runner) play(ctx context.Context, steps []step) *play {
 	tokens := r.tokens(last + 3)
 	p := &play{newest: tokens[0], updates: make(map[string]bool)}
 	for _, token := range tokens[1 : last+2] {
-		p.holders = append(p.holders, holder{token: token})
+		p.holders = append(p.holders, holder{Holder: holderOf(token), token: token})
 	}
-	if err := r.store.Write(ctx, tokens[0], ""); err != nil {
-		p.fail("the first write of all fails: %v", err)
+	if err := r.store.Write(ctx, holderOf(tokens[0]), ""); err != nil {
+		p.fail("the first write fails, as if the store had seen tokens before: %v", err)
 	}
 	for i := 0; i < len(steps) && p.verdict == ""; i++ {
 		s := steps[i]
@@ -219,7 +227,7 @@ func (r *runner) play(ctx context.Context, steps []step) *play {
 		p.prepare(s)
 		if i+1 == len(steps) || s.pause == 0 || steps[i+1].holder == s.holder || !p.can(steps[i+1]) {
 			begun := time.Now()
-			p.conclude(s, r.call(ctx, p.of(s), s.kind), p.newest)
+			p.conclude(s, r.call(ctx, p.of(s), s.kind, &pause{}), p.newest)
 			r.usual += (time.Since(begun) - r.usual) / 8
 			continue
 		}
@@ -232,7 +240,7 @@ func (r *runner) play(ctx context.Context, steps []step) *play {
 		p.conclude(steps[i], second, most)
 	}
 	if p.verdict == "" {
-		p.judge(ctx, r.store, tokens[last+2])
+		p.judge(ctx, r.store, holderOf(tokens[last+2]))
 	}
 	return p
 }
@@ -240,13 +248,23 @@ func (r *runner) play(ctx context.Context, steps []step) *play {
 // patience is for how long a call that is paused at a Step waits for another's end: that may be waiting for this one.
 func (r *runner) patience() time.Duration { return max(time.Millisecond, 4*r.usual) }
 
-func (r *runner) call(ctx context.Context, h *holder, k kind) (o outcome) {
+func (r *runner) call(ctx context.Context, h *holder, k kind, at *pause) (o outcome) {
+	at.steps = &r.steps
+	ctx = context.WithValue(ctx, stepKey{}, at)
 	if k == read {
-		o.value, o.err = r.store.Read(ctx, h.token)
+		o.value, o.err = r.store.Read(ctx, h)
 	} else {
-		o.err = r.store.Write(ctx, h.token, h.wrote)
+		o.err = r.store.Write(ctx, h, h.wrote)
 	}
 	return o
+}
+
+func holderOf(token int64) fence.Holder {
+	h, err := fence.Parse("fencetest", strconv.FormatInt(token, 10))
+	if err != nil {
+		panic(err)
+	}
+	return h
 }
 
 // stepKey is the context key of a call that is to be paused.
@@ -254,27 +272,30 @@ type stepKey struct{}
 
 // pause is where a call is to be paused.
 type pause struct {
-	left int
-	do   func()
+	left  int // Steps until there
+	do    func()
+	steps *atomic.Bool
 }
 
 // Step says that a call may be paused here: between two statements of a store, if ctx is that of the call. Elsewhere it
 // does nothing.
 func Step(ctx context.Context) {
 	if p, ok := ctx.Value(stepKey{}).(*pause); ok {
+		p.steps.Store(true)
 		if p.left--; p.left == 0 {
 			p.do()
 		}
 	}
 }
 
-// both makes a call, and another when the first one is at its Step, or else when it has ended.
+// both makes a call, and another when the first one is at its Step, or else when it has ended; at the same moment if
+// the store has no Step.
 func (r *runner) both(ctx context.Context, p *play, s, meanwhile step) (first, second outcome) {
 	ended := make(chan struct{})
 	begin := func() {
 		go func() {
 			defer close(ended)
-			second = r.call(ctx, p.of(meanwhile), meanwhile.kind)
+			second = r.call(ctx, p.of(meanwhile), meanwhile.kind, &pause{})
 		}()
 	}
 	at := &pause{left: s.pause, do: func() {
@@ -284,8 +305,14 @@ func (r *runner) both(ctx context.Context, p *play, s, meanwhile step) (first, s
 		case <-time.After(r.patience()):
 		}
 	}}
-	first = r.call(context.WithValue(ctx, stepKey{}, at), p.of(s), s.kind)
-	if at.left > 0 {
+	if !r.steps.Load() {
+		begin()
+		first = r.call(ctx, p.of(s), s.kind, &pause{})
+		first.how = fmt.Sprintf("while holder %d calls, ", meanwhile.holder+1)
+		<-ended
+		return first, second
+	}
+	if first = r.call(ctx, p.of(s), s.kind, at); at.left > 0 {
 		begin()
 	} else {
 		first.how = fmt.Sprintf("paused inside while holder %d calls, ", meanwhile.holder+1)
@@ -331,8 +358,8 @@ func (p *play) fail(format string, args ...any) {
 }
 
 // judge looks at what is in the store at the end.
-func (p *play) judge(ctx context.Context, store Store, token int64) {
-	value, err := store.Read(ctx, token)
+func (p *play) judge(ctx context.Context, store Store, h fence.Holder) {
+	value, err := store.Read(ctx, h)
 	if err != nil {
 		p.fail("the last read of all fails: %v", err)
 	}

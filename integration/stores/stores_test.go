@@ -59,9 +59,9 @@ type stock struct {
 	enter func(ctx context.Context, tx *sql.Tx, h fence.Holder) error
 }
 
-func (s *stock) Read(ctx context.Context, token int64) (value string, err error) {
+func (s *stock) Read(ctx context.Context, h fence.Holder) (value string, err error) {
 	return value, s.begin(ctx, func(tx *sql.Tx) error {
-		if err := s.enter(ctx, tx, holder(token)); err != nil {
+		if err := s.enter(ctx, tx, h); err != nil {
 			return err
 		}
 		fencetest.Step(ctx)
@@ -69,9 +69,9 @@ func (s *stock) Read(ctx context.Context, token int64) (value string, err error)
 	})
 }
 
-func (s *stock) Write(ctx context.Context, token int64, value string) error {
+func (s *stock) Write(ctx context.Context, h fence.Holder, value string) error {
 	return s.begin(ctx, func(tx *sql.Tx) error {
-		if err := s.enter(ctx, tx, holder(token)); err != nil {
+		if err := s.enter(ctx, tx, h); err != nil {
 			return err
 		}
 		fencetest.Step(ctx)
@@ -176,8 +176,8 @@ func shows(t *testing.T, s fencetest.Store, wanted string) {
 // checkedFirst is a mistake: it compares in one transaction, and writes in another.
 type checkedFirst struct{ *stock }
 
-func (s checkedFirst) Write(ctx context.Context, token int64, value string) error {
-	err := s.begin(ctx, func(tx *sql.Tx) error { return s.enter(ctx, tx, holder(token)) })
+func (s checkedFirst) Write(ctx context.Context, h fence.Holder, value string) error {
+	err := s.begin(ctx, func(tx *sql.Tx) error { return s.enter(ctx, tx, h) })
 	fencetest.Step(ctx)
 	if err == nil {
 		_, err = s.db.ExecContext(ctx, fmt.Sprintf("UPDATE stock SET units = '%s' WHERE %s", value, s.item), "4711")
@@ -188,9 +188,9 @@ func (s checkedFirst) Write(ctx context.Context, token int64, value string) erro
 // rowsChanged is a mistake: it takes a row that has the value already for one that refuses it.
 type rowsChanged struct{ *stock }
 
-func (s rowsChanged) Write(ctx context.Context, token int64, value string) error {
+func (s rowsChanged) Write(ctx context.Context, h fence.Holder, value string) error {
 	r, err := s.db.ExecContext(ctx, "UPDATE stock SET units = ?, last_token = ? WHERE item = ? AND last_token <= ?",
-		value, token, "4711", token)
+		value, h.Token(), "4711", h.Token())
 	if err != nil {
 		return err
 	}
@@ -236,12 +236,12 @@ func TestMariaDB(t *testing.T) {
 // shelf is a key of a Redis.
 type shelf struct{ pool *redis.Pool }
 
-func (s shelf) Read(ctx context.Context, token int64) (string, error) {
-	return fence.RedisGet(ctx, s.pool, holder(token), "stock")
+func (s shelf) Read(ctx context.Context, h fence.Holder) (string, error) {
+	return fence.RedisGet(ctx, s.pool, h, "stock")
 }
 
-func (s shelf) Write(ctx context.Context, token int64, value string) error {
-	return fence.RedisSet(ctx, s.pool, holder(token), "stock", value)
+func (s shelf) Write(ctx context.Context, h fence.Holder, value string) error {
+	return fence.RedisSet(ctx, s.pool, h, "stock", value)
 }
 
 func TestRedis(t *testing.T) {

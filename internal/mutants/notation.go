@@ -15,7 +15,7 @@ var files embed.FS
 var groups = []string{
 	"time", "undos", "votes", "guard", "tokens", "waiters", "scripts", "clocks", "between", "lists", "crowd",
 	"command",
-	"elections",
+	"elections", "fence",
 	"values",
 }
 
