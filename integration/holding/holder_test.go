@@ -25,8 +25,7 @@ const (
 	holderTTL  = time.Second
 )
 
-// register is the demo resource: a value that refuses whoever comes with a
-// token smaller than the largest it has seen.
+// register is the demo resource: a value that refuses whoever comes with a token smaller than the largest it has seen.
 type register struct {
 	token   int64
 	value   string
@@ -86,9 +85,8 @@ func runHolder() int {
 	return 0
 }
 
-// The scenario of the literature, with the process really stopped: nothing in
-// it can run, neither the library's timer nor the garbage collector. It goes on
-// right where it was, between two writes, when somebody else holds the lock.
+// The scenario of the literature, with the process really stopped: nothing in it can run, neither the library's timer
+// nor the garbage collector. It goes on right where it was, between two writes, when somebody else holds the lock.
 func TestAStoppedHolderWritesNothingAfterItsEnd(t *testing.T) {
 	t.Parallel()
 	f := fleet.Start(t, 5)

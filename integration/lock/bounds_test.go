@@ -112,8 +112,7 @@ func TestEveryOperationReturnsWithinTheNodeTimeout(t *testing.T) {
 				held, err := l.Lock(t.Context(), rand.Text())
 				fleet.Must(t, err)
 				fleet.Eventually(t, "all nodes have granted", func() bool { return f.Holders(t, held.Name(), held.Owner()) == 5 })
-				// The operation meets masters that have just been frozen,
-				// before the library has found out.
+				// The operation meets masters that have just been frozen, before the library has found out.
 				each(t, f.Nodes[:frozen], (*masters.Node).Pause)
 				start := time.Now()
 				err = do(held)
