@@ -22,8 +22,7 @@ type scriptRow struct {
 
 func protocolPage(t *testing.T) string {
 	t.Helper()
-	text := cases.Must(os.ReadFile("protocol.md"))(t)
-	return string(text)
+	return string(cases.Must(os.ReadFile("protocol.md"))(t))
 }
 
 var (

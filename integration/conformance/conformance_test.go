@@ -33,8 +33,7 @@ func TestServer(t *testing.T) {
 func TestServerSpeaksRESP3(t *testing.T) {
 	node := fleet.Start(t, 1).Nodes[0]
 	conformance.RESP3(t, func() net.Conn {
-		conn := cases.Must(net.Dial("tcp", node.Addr()))(t)
-		return conn
+		return cases.Must(net.Dial("tcp", node.Addr()))(t)
 	})
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/quorumlock/redlock/integration/fleet"
 	"github.com/quorumlock/redlock/integration/masters"
 	"github.com/quorumlock/redlock/integration/tokens"
+	"github.com/quorumlock/redlock/internal/cases"
 )
 
 const permits = 2
@@ -157,7 +158,7 @@ func TestOldAndNewExcludeEachOtherAndTakeTurns(t *testing.T) {
 	began, restarts := time.Now(), 1
 	for x := contend(t, clients...); ; restarts++ {
 		x.await(t, 5)
-		fleet.Must(t, f.Nodes[rand.IntN(len(f.Nodes))].Restart())
+		cases.NoError(t, f.Nodes[rand.IntN(len(f.Nodes))].Restart())
 		x.await(t, 5)
 		if time.Since(began) > fleet.Sized(0, 10*time.Minute) {
 			x.end(t)

@@ -14,6 +14,7 @@ import (
 	"github.com/quorumlock/redlock"
 	"github.com/quorumlock/redlock/integration/fleet"
 	"github.com/quorumlock/redlock/integration/masters"
+	"github.com/quorumlock/redlock/internal/cases"
 )
 
 // usage is what one node, the fullest, needs.
@@ -24,12 +25,9 @@ type usage struct {
 func use(t *testing.T, nodes []*masters.Node) (u usage) {
 	t.Helper()
 	for _, n := range nodes {
-		count, err := redis.Int(n.Do("ZCARD", "redlock:tokens"))
-		fleet.Must(t, err)
-		info, err := n.Info("memory")
-		fleet.Must(t, err)
-		bytes, err := strconv.Atoi(info["used_memory"])
-		fleet.Must(t, err)
+		count := cases.Must(redis.Int(n.Do("ZCARD", "redlock:tokens")))(t)
+		info := cases.Must(n.Info("memory"))(t)
+		bytes := cases.Must(strconv.Atoi(info["used_memory"]))(t)
 		u.tokens, u.bytes = max(u.tokens, count), max(u.bytes, bytes)
 	}
 	return u

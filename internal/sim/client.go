@@ -35,10 +35,7 @@ func (c *client) loop() {
 			c.end(err)
 			return
 		}
-		if len(args) == 0 {
-			continue
-		}
-		if !c.handle(args, r.Buffered() == 0) {
+		if len(args) > 0 && !c.handle(args, r.Buffered() == 0) {
 			return
 		}
 	}

@@ -50,9 +50,8 @@ func (nw *Network) Strand(link Link, late time.Duration) {
 // Reset breaks the open connections for both ends at once; everything in flight is lost.
 func (nw *Network) Reset(link Link) {
 	for _, w := range nw.open(link) {
-		for _, p := range []*pipe{w.client.in, w.client.out} {
-			p.snap(syscall.ECONNRESET)
-		}
+		w.client.in.snap(syscall.ECONNRESET)
+		w.client.out.snap(syscall.ECONNRESET)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -156,14 +157,7 @@ func (nw *Network) connect(link Link, id uint64, node *Node) (*Conn, bool) {
 
 // prune forgets connections that both ends have left. Caller holds mu.
 func (nw *Network) prune() {
-	live := nw.links[:0]
-	for _, w := range nw.links {
-		if !w.client.isClosed() || !w.server.isClosed() {
-			live = append(live, w)
-		}
-	}
-	clear(nw.links[len(live):])
-	nw.links = live
+	nw.links = slices.DeleteFunc(nw.links, func(w *wire) bool { return w.client.isClosed() && w.server.isClosed() })
 }
 
 func (c *Conn) isClosed() bool {
@@ -173,10 +167,7 @@ func (c *Conn) isClosed() bool {
 }
 
 func (nw *Network) ruled(link Link, dir Dir, kind ruleKind) bool {
-	for _, r := range nw.rules {
-		if r.kind == kind && r.dir&dir != 0 && r.link.covers(link) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(nw.rules, func(r rule) bool {
+		return r.kind == kind && r.dir&dir != 0 && r.link.covers(link)
+	})
 }

@@ -57,9 +57,7 @@ type watch struct {
 // Watch makes f see every command that a connection executes, with the strings that the keys held before it and with
 // all data after it. The node's lock is held: f must not call the node.
 func (n *Node) Watch(keys []string, f func(c Command, before []string, after Data)) {
-	n.mu.Lock()
-	n.watch = &watch{keys, f}
-	n.mu.Unlock()
+	n.set(func() { n.watch = &watch{keys, f} })
 }
 
 // watched runs a command between two looks at the keys. Caller holds mu.
