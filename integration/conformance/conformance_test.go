@@ -56,10 +56,7 @@ func exceptions(t *testing.T, addr string) map[string]conformance.Exception {
 
 // valkeyExceptions: how Valkey 8 words errors whose code is the same. Only the code is ever looked at.
 var valkeyExceptions = map[string]conformance.Exception{
-	"EVAL unknown command": {
-		Why:  "without the word Redis",
-		Want: "error ERR Unknown command called from script…",
-	},
+	"EVAL unknown command": {Why: "without the word Redis", Want: "error ERR Unknown command called from script…"},
 	"EVAL wrong number of arguments": {
 		Why:  "without the word Redis",
 		Want: "error ERR Wrong number of args calling command from script…",
@@ -68,10 +65,7 @@ var valkeyExceptions = map[string]conformance.Exception{
 		Why:  "no more than what must be",
 		Want: "error ERR Command arguments must be strings or integers…",
 	},
-	"EVALSHA unknown": {
-		Why:  "without the advice to use EVAL",
-		Want: "error NOSCRIPT No matching script.…",
-	},
+	"EVALSHA unknown": {Why: "without the advice to use EVAL", Want: "error NOSCRIPT No matching script.…"},
 }
 
 // valkey9Exceptions: what Valkey 9 words differently besides.

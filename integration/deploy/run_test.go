@@ -115,9 +115,7 @@ func startAsInPods(t *testing.T, all manifests) fleet.Fleet {
 			"redis.conf": strings.Replace(conf, "aclfile /etc/redis/users.acl\n", "", 1),
 			"users.acl":  fleet.WithPasswords(all["Secret redis-users/stringData/users.acl"]),
 		},
-		Args: []string{
-			"--include", "{dir}/redis.conf", "--aclfile", "{dir}/users.acl", "--bind", "*", "--port", "{port}",
-		},
+		Args: []string{"--include", "{dir}/redis.conf", "--aclfile", "{dir}/users.acl", "--bind", "*", "--port", "{port}"},
 		User: "admin", Password: fleet.AdminPassword, ClientUser: "app", ClientPassword: fleet.AppPassword,
 	})
 }

@@ -23,9 +23,7 @@ import (
 func TestABackupStopsNobody(t *testing.T) {
 	t.Parallel()
 	const period, ttl = 2 * time.Second, 2 * time.Second
-	f := fleet.StartSpec(t, 3, masters.Spec{
-		Args: []string{"--repl-backlog-ttl", "3", "--repl-diskless-sync-delay", "0"},
-	})
+	f := fleet.StartSpec(t, 3, masters.Spec{Args: []string{"--repl-backlog-ttl", "3", "--repl-diskless-sync-delay", "0"}})
 	opts := []redlock.Option{redlock.WithTTL(ttl)}
 	l := f.Guarded(t, period, opts...)
 	fleet.Eventually(t, "the masters have been up for longer than the guard", func() bool {

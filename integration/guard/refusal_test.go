@@ -47,13 +47,9 @@ func TestRefusals(t *testing.T) {
 		{code: "OOM", begin: set("maxmemory", "1"), end: set("maxmemory", "0")},
 		{code: "NOREPLICAS", begin: set("min-replicas-to-write", "1"), end: set("min-replicas-to-write", "0")},
 		{code: "NOAUTH", begin: reconnect("requirepass", "secret"), end: reconnect("requirepass", "")},
-		{
-			code: "NOPERM", begin: do("ACL", "SETUSER", "default", "-evalsha"), end: do("ACL", "SETUSER", "default", "+@all"),
-		},
+		{code: "NOPERM", begin: do("ACL", "SETUSER", "default", "-evalsha"), end: do("ACL", "SETUSER", "default", "+@all")},
 		{code: "MAXCLIENTS", begin: reconnect("maxclients", "1"), end: set("maxclients", "100")},
-		{
-			says: "it is a replica of", begin: do("REPLICAOF", "127.0.0.1", 1), end: do("REPLICAOF", "NO", "ONE"),
-		},
+		{says: "it is a replica of", begin: do("REPLICAOF", "127.0.0.1", 1), end: do("REPLICAOF", "NO", "ONE")},
 		{code: "BUSY", args: []string{"--lua-time-limit", "50"}, begin: keepBusy, end: endScript},
 		{
 			code: "LOADING", begin: loadSlowly, end: func(*testing.T, *masters.Node, redis.Conn) {}, // by itself

@@ -116,8 +116,7 @@ func partition(
 		cases.NoError(t, conn.Flush())
 		for i := range held {
 			left := cases.Must(redis.Int64(conn.Receive()))(t)
-			// Read late, so the expiry is earlier: by no more than the round
-			// trip, and by the millisecond that Redis rounds up.
+			// Read late, so the expiry is earlier: by no more than the round trip, and by the millisecond that Redis rounds up.
 			expiries[i] = append(expiries[i], time.Now().Add(time.Duration(left)*time.Millisecond))
 		}
 		cases.NoError(t, conn.Close())

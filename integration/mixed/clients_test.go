@@ -183,13 +183,7 @@ func (p *process) ask(c command) answer { return p.hear(p.tell(c)) }
 // must is ask for what has to succeed.
 func (p *process) must(t *testing.T, c command) answer {
 	t.Helper()
-	return p.succeeds(t, c, p.tell(c))
-}
-
-// succeeds waits for the answer to what has to succeed.
-func (p *process) succeeds(t *testing.T, c command, hears <-chan answer) answer {
-	t.Helper()
-	a := p.hear(hears)
+	a := p.ask(c)
 	if a.Kind != "" {
 		t.Fatalf("%s client: %s %q: %s: %s", p.version, c.Do, c.Name, a.Kind, a.Error)
 	}

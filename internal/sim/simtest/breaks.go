@@ -93,11 +93,7 @@ func (c *credentials) get(ctx context.Context, node string) (user, password stri
 	if time.Now().After(c.ending) {
 		return "", "", nil
 	}
-	late := time.NewTimer(time.Duration(r.Int64N(int64(c.scenario.Login))))
-	defer late.Stop()
-	select {
-	case <-late.C:
-	case <-ctx.Done():
+	if !lasts(time.Duration(r.Int64N(int64(c.scenario.Login))), ctx.Done()) {
 		return "", "", ctx.Err()
 	}
 	if r.IntN(8) == 0 {

@@ -92,15 +92,10 @@ func (h held) Unlock() error {
 	return h.Lock.Unlock()
 }
 
-// maximum is of a hold with WithMaxHold: it is kept beyond that for work that goes on, until the end of its validity.
-type maximum struct {
-	valid time.Time // until when it is valid for sure; Until shows no more than the maximum
-}
-
 // outlasts notes that the validity of a hold counts from an instant that is not before this one.
 func (a *asking) outlasts(begun time.Time) {
-	if until := begun.Add(a.validity()); a.most != nil && until.After(a.most.valid) {
-		a.most.valid = until
+	if until := begun.Add(a.validity()); until.After(a.valid) {
+		a.valid = until
 	}
 }
 
@@ -119,9 +114,6 @@ func (c *client) semaphore(locker *redlock.Locker, name string) *redlock.Semapho
 	}
 	key := permits{locker, name}
 	if c.permits[key] == nil {
-		if c.permits == nil {
-			c.permits = map[permits]*redlock.Semaphore{}
-		}
 		c.permits[key] = locker.Semaphore(name, c.scenario.Permits)
 	}
 	return c.permits[key]
@@ -224,19 +216,11 @@ func (w *worker) wishes() wish {
 
 // calls are the features of the call for it.
 func (x wish) calls() (calls []Feature) {
-	for _, f := range []struct {
-		Feature
-		is bool
-	}{
-		{Lock, !x.tries},
-		{TryLock, x.tries},
-		{Acquire, x.permit},
-		{LockAll, len(x.names) > 1},
-		{RLock, x.reads},
-		{Do, x.does},
+	for f, is := range map[Feature]bool{
+		Lock: !x.tries, TryLock: x.tries, Acquire: x.permit, LockAll: len(x.names) > 1, RLock: x.reads, Do: x.does,
 	} {
-		if f.is {
-			calls = append(calls, f.Feature)
+		if is {
+			calls = append(calls, f)
 		}
 	}
 	return calls
@@ -368,9 +352,7 @@ func (w *worker) nests(lock held) {
 type lockCall func(ctx context.Context, name string, opts ...redlock.LockOption) (*redlock.Lock, error)
 
 // call returns what is called to acquire, and its name.
-func (w *worker) call(
-	l *redlock.Locker, wanted []string, tries, reads, permits bool,
-) (verb string, acquire lockCall) {
+func (w *worker) call(l *redlock.Locker, wanted []string, tries, reads, permits bool) (verb string, acquire lockCall) {
 	several := len(wanted) > 1
 	switch {
 	case permits && tries:

@@ -83,8 +83,8 @@ type asking struct {
 	ttl      time.Duration
 	factor   float64       // of the drift
 	slack    time.Duration // and what is added
-	most     *maximum      // nil: the hold has none
-	limit    time.Duration // which it has then
+	limit    time.Duration // by WithMaxHold; 0: none
+	valid    time.Time     // until when the hold is for sure: with a limit, Deadline shows no more than that
 	said     *value        // nil: none
 	unfenced bool
 }
@@ -129,7 +129,7 @@ var offers = []struct {
 		})
 	}},
 	{WithMaxHold, func(w *worker, a *asking) redlock.LockOption {
-		a.most, a.limit = &maximum{}, scaled(a.ttl, w.apart, 1./4, 3)
+		a.limit = scaled(a.ttl, w.apart, 1./4, 3)
 		return redlock.WithMaxHold(a.limit)
 	}},
 	{WithoutFencing, func(_ *worker, a *asking) redlock.LockOption {

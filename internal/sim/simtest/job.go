@@ -79,11 +79,7 @@ func (c *jobCall) String() string {
 	return fmt.Sprintf("%s, and was told %v at %v", text, c.told, since(c.returned))
 }
 
-func (b *book) add(c *jobCall) {
-	b.mu.Lock()
-	b.calls = append(b.calls, c)
-	b.mu.Unlock()
-}
+func (b *book) add(c *jobCall) { b.note(func() { b.calls = append(b.calls, c) }) }
 
 // note changes a call.
 func (b *book) note(f func()) {
@@ -129,9 +125,7 @@ func (b *book) check(blame func(invariant, format string, args ...any)) {
 	}
 }
 
-func checkRuns(
-	name string, calls []*jobCall, forgets []forgetting, blame func(invariant, format string, args ...any),
-) {
+func checkRuns(name string, calls []*jobCall, forgets []forgetting, blame func(invariant, format string, args ...any)) {
 	for _, c := range calls {
 		counts := 0 // calls that c may have been told of
 		for _, r := range calls {
@@ -203,10 +197,9 @@ func (b *book) checkForgotten(doneTTL time.Duration, blame func(invariant, forma
 // of nodes that knew its token by then, so that nothing comes after that which it would have had to know.
 func (w *world) checkRead() {
 	type look struct {
-		at           time.Time
-		node, client string
-		key          string
-		token        int64
+		at                time.Time
+		node, client, key string
+		token             int64
 	}
 	var looks []look
 	for _, e := range w.result.events {
@@ -381,9 +374,6 @@ func (w *worker) forget(name string) {
 		return
 	}
 	w.jobs.note(func() {
-		if w.jobs.forgets == nil {
-			w.jobs.forgets = map[string][]forgetting{}
-		}
 		w.jobs.forgets[name] = append(w.jobs.forgets[name], forgetting{asked, time.Now(), err == nil})
 	})
 }
@@ -414,17 +404,14 @@ var errWork = errors.New("failed")
 
 // work is a run. It may ignore that its hold has ended, may fail, and its client may be killed under it.
 func (w *worker) work(ctx context.Context, call *jobCall, lock held, hold *sim.Hold) error {
-	stay := time.NewTimer(min(time.Duration(w.r.ExpFloat64()*float64(w.scenario.Habits.Stay)), 4*w.scenario.TTL) +
-		time.Duration(w.r.IntN(1000)))
-	defer stay.Stop()
+	stay := min(time.Duration(w.r.ExpFloat64()*float64(w.scenario.Habits.Stay)), 4*w.scenario.TTL) +
+		time.Duration(w.r.IntN(1000))
 	ended := ctx.Done()
 	if w.r.IntN(3) == 0 {
 		ended = nil
 	}
-	select {
-	case <-ended:
+	if !lasts(stay, ended) {
 		return ctx.Err()
-	case <-stay.C:
 	}
 	if lock.Err() == nil {
 		w.history.Renewed(hold, lock.Deadline())

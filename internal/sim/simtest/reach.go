@@ -60,7 +60,7 @@ func (w *world) roundTrip() time.Duration {
 func (w *worker) reached(verb string, asked time.Time, a *asking, err error) {
 	enough := 4*w.roundTrip() + 2*time.Millisecond
 	term, by := a.ttl, w.locker.Load()
-	if a.most != nil {
+	if a.limit > 0 {
 		term = min(term, a.limit)
 	}
 	known := w.liar == nil && w.crowd == nil && w.scenario.Login == 0 // what was wrong

@@ -103,9 +103,7 @@ func changeScenario(seed uint64, shape Shape, r *rand.Rand) Scenario {
 
 // stretch makes everything that scales with the TTL so many times as long.
 func (s *Scenario) stretch(times int) {
-	for _, d := range []*time.Duration{
-		&s.TTL, &s.Timeout, &s.Pace, &s.Strain, &s.Habits.Stay, &s.Habits.Rest,
-	} {
+	for _, d := range []*time.Duration{&s.TTL, &s.Timeout, &s.Pace, &s.Strain, &s.Habits.Stay, &s.Habits.Rest} {
 		*d *= time.Duration(times)
 	}
 }

@@ -131,9 +131,6 @@ func (w *world) letsGo(c sim.Command, p part, known float64) {
 	}
 	w.undone.mu.Lock()
 	defer w.undone.mu.Unlock()
-	if w.undone.seen == nil {
-		w.undone.seen = map[part]*letGo{}
-	}
 	at := w.undone.seen[p]
 	if at == nil {
 		at = &letGo{}

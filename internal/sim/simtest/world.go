@@ -149,6 +149,7 @@ func newWorld(s Scenario) *world {
 	w := &world{
 		scenario: s, net: sim.NewNetwork(s.Seed), history: &sim.History{}, revoked: newRevocations(), shown: newShown(),
 		result: &Result{Scenario: s, Counts: Counts{}}, meetings: meetings{now: map[*use]bool{}},
+		undone: undone{seen: map[part]*letGo{}}, jobs: book{forgets: map[string][]forgetting{}},
 	}
 	w.result.Pairs = &w.meetings.seen
 	for i := range s.Nodes {
@@ -209,7 +210,9 @@ func Run(s Scenario) *Result {
 		}
 	}
 	for i := range s.Clients {
-		c := &client{world: w, name: fmt.Sprintf("c%d", i), changing: make(chan struct{}, 1)}
+		c := &client{
+			world: w, name: fmt.Sprintf("c%d", i), changing: make(chan struct{}, 1), permits: map[permits]*redlock.Semaphore{},
+		}
 		c.set = w.settingsOf(c.name)
 		always = append(always, c.set.has...)
 		w.clients = append(w.clients, c)
