@@ -146,9 +146,7 @@ func usesBetweenFiles(t *testing.T, dir string) map[[2]string][]string {
 	var files []*ast.File
 	for _, path := range cases.Must(filepath.Glob(filepath.Join(dir, "*.go")))(t) {
 		if built, err := build.Default.MatchFile(dir, filepath.Base(path)); !built || strings.HasSuffix(path, "_test.go") {
-			if err != nil {
-				t.Fatal(err)
-			}
+			cases.NoError(t, err)
 			continue
 		}
 		files = append(files, cases.Must(parser.ParseFile(fset, path, nil, 0))(t))

@@ -139,9 +139,7 @@ func Guarded(t *testing.T, urls []string, maxTTL time.Duration, opts ...redlock.
 func locker(t *testing.T, urls []string, guard redlock.Option, opts []redlock.Option) *redlock.Locker {
 	t.Helper()
 	l, err := redlock.New(urls, append([]redlock.Option{redlock.WithNodeTimeout(patience), guard}, opts...)...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	cases.NoError(t, err)
 	t.Cleanup(func() { cases.NoError(t, l.Close()) })
 	return l
 }

@@ -29,8 +29,8 @@ const (
 )
 
 // cycles locks and unlocks distinct names from some goroutines for a while. It returns how long each cycle that began
-// after the settling time took, sorted. A cycle that found too few nodes in time is a missed bound; any other failure is
-// one of the test.
+// after the settling time took, sorted. A cycle that found too few nodes in time is a missed bound; any other failure
+// is one of the test.
 func cycles(
 	t *testing.T, m *fleet.Measurement, l *redlock.Locker, goroutines int, settle, measure time.Duration,
 ) []time.Duration {

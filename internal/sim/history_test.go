@@ -114,7 +114,10 @@ func TestHonesty(t *testing.T) {
 		{"extended after loss", func(h *History, x *Hold) { h.Done(x); h.Extended(x, time.Now().Add(time.Minute)) }, true},
 		{"extended into the past", func(h *History, x *Hold) { h.Extended(x, time.Now()) }, true},
 		{"unlocked in time", func(h *History, x *Hold) { h.Releasing(x); h.Unlocked(x, time.Now(), nil) }, false},
-		{"unlocked too late", func(h *History, x *Hold) { time.Sleep(10 * time.Second); h.Unlocked(x, time.Now(), nil) }, true},
+		{"unlocked too late", func(h *History, x *Hold) {
+			time.Sleep(10 * time.Second)
+			h.Unlocked(x, time.Now(), nil)
+		}, true},
 		{"unlock said lost", func(h *History, x *Hold) {
 			time.Sleep(time.Minute)
 			h.Unlocked(x, time.Now(), errors.New("lost"))

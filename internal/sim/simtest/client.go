@@ -158,7 +158,7 @@ func (w *worker) run(end time.Time) {
 		case w.minded(w.scenario.Habits.Part[ForceUnlock]):
 			w.revoke()
 		case w.minded(w.scenario.Habits.Part[Inspect]):
-			w.looks()
+			w.looks(w.label, w.locker.Load().Inspector(), w.apart)
 		case w.minded(w.scenario.Habits.Part[Check]):
 			w.checks(w.locker.Load().Locker, w.someKey(w.apart))
 		case w.minded(w.scenario.Habits.Part[Status]):
@@ -190,7 +190,10 @@ type wish struct {
 
 // wishes draws a wish.
 func (w *worker) wishes() wish {
-	x := wish{names: []string{names[w.r.IntN(w.scenario.Names)]}, patience: w.forEver()}
+	x := wish{names: []string{names[w.r.IntN(w.scenario.Names)]}}
+	// Longer than anybody can have to wait: the others of the run end what they do when it is over, and the nodes are
+	// well again soon after.
+	x.patience = time.Until(w.ending) + w.scenario.settle() + 300*w.scenario.TTL
 	if w.crowd != nil && w.apart.IntN(3) > 0 { // else hardly anybody would have a lock
 		x.names[0] = fmt.Sprintf("mine:%s", w.name)
 	}
@@ -285,12 +288,6 @@ func (w *worker) failed(verb string, asked time.Time, a *asking, err error) {
 		w.count("out of reach", 1)
 		w.reached(verb, asked, a, err)
 	}
-}
-
-// forEver is longer than anybody can have to wait: the others of the run end what they do when it is over, and the
-// nodes are well again soon after.
-func (w *worker) forEver() time.Duration {
-	return time.Until(w.ending) + w.scenario.settle() + 300*w.scenario.TTL
 }
 
 // has is what a worker does with what it was granted: it keeps it for a while, and lets go, or hands it on.

@@ -193,12 +193,8 @@ func (w *worker) setLate(lock held) (wait func()) {
 	return late.Wait
 }
 
-// looks has a worker look at a name.
-func (w *worker) looks() {
-	w.looksBy(w.label, w.locker.Load().Inspector(), w.apart)
-}
-
-func (w *world) looksBy(who string, by *redlock.Inspector, r *rand.Rand) {
+// looks has somebody look at a name.
+func (w *world) looks(who string, by *redlock.Inspector, r *rand.Rand) {
 	name, began := w.someKey(r), time.Now()
 	use := w.meetings.begin(Inspect)
 	defer w.meetings.end(use)
@@ -253,7 +249,7 @@ func (w *world) visits(end time.Time) {
 				w.watchOnce(ctx, "visitor", w.someKey(r), visitor)
 				cancel()
 			default:
-				w.looksBy("visitor", visitor, r)
+				w.looks("visitor", visitor, r)
 			}
 		}
 		_ = visitor.Close()
