@@ -49,7 +49,6 @@ func TestWithoutConfigEverythingWorks(t *testing.T) {
 	}
 }
 
-// cycle locks, extends and unlocks.
 func cycle(t *testing.T, l *redlock.Locker) {
 	t.Helper()
 	k := cases.Must(l.Lock(t.Context(), "job"))(t)

@@ -18,7 +18,6 @@ import (
 // clientVariable makes this program a client. It is the client's settings, in JSON.
 const clientVariable = "REDLOCK_HISTORY_CLIENT"
 
-// settings are what a client is told.
 type settings struct {
 	Name        string
 	Nodes, To   []string // the URLs of the nodes, and of those to which they are being changed

@@ -84,7 +84,6 @@ var menu = []fault{
 	}},
 }
 
-// command asks a master to do something.
 func command(name string, args ...any) func(*masters.Node) error {
 	return func(n *masters.Node) error {
 		_, err := n.Do(name, args...)
@@ -144,7 +143,6 @@ func (b *breaking) node(from, to int, harm, mend func(*masters.Node) error) (fun
 	return b.harm(i, 2, func() error { return harm(b.fleet[i]) }, func() error { return mend(b.fleet[i]) })
 }
 
-// client breaks one of the client processes.
 func (b *breaking) client(harm, mend func(*process) error) (func() error, bool) {
 	i := b.random.IntN(len(b.processes))
 	p := b.processes[i]

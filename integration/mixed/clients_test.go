@@ -53,7 +53,6 @@ func TestMain(m *testing.M) {
 	fleet.Main(m)
 }
 
-// The versions of clients.
 const (
 	older = "old"
 	newer = "new"
@@ -165,7 +164,6 @@ func (p *process) tell(c command) <-chan answer {
 	return hears
 }
 
-// hear waits for an answer.
 func (p *process) hear(hears <-chan answer) answer {
 	select {
 	case a := <-hears:
@@ -190,7 +188,6 @@ func (p *process) must(t *testing.T, c command) answer {
 	return a
 }
 
-// fails asks for what has to fail.
 func (p *process) fails(t *testing.T, c command, kind string) {
 	t.Helper()
 	if a := p.ask(c); a.Kind == "" {

@@ -27,13 +27,11 @@ var works = []command{
 	{Do: permit, Name: "gpu", Most: permits},
 }
 
-// turn is one hold.
 type turn struct {
 	tokens.Hold
 	version string
 }
 
-// contest is clients that take turns.
 type contest struct {
 	over    atomic.Bool
 	workers sync.WaitGroup
@@ -68,7 +66,6 @@ func (x *contest) stop() {
 	x.workers.Wait()
 }
 
-// note notes what came of a turn.
 func (x *contest) note(p *process, w command, a answer, worker int) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -102,7 +99,6 @@ func (x *contest) await(t *testing.T, turns int) {
 	}
 }
 
-// end ends the contest, and judges it.
 func (x *contest) end(t *testing.T) {
 	t.Helper()
 	x.stop()

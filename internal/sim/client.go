@@ -99,7 +99,6 @@ func (c *client) wait(d time.Duration) bool {
 	return !c.gone
 }
 
-// append appends to the pending replies.
 func (c *client) append(reply any) { c.pending = appendReply(c.pending, reply, c.proto == 3) }
 
 // flush writes the pending replies. Caller holds node.mu.

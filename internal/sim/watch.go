@@ -48,7 +48,6 @@ func (d Data) Expires(key string) int64 {
 	return 0
 }
 
-// watch is what Watch was asked for.
 type watch struct {
 	keys []string
 	tell func(c Command, before []string, after Data)

@@ -55,7 +55,6 @@ func (w *world) connectsInTime() bool {
 	return w.scenario.Timeout >= connects && w.scenario.TTL >= 2*connects
 }
 
-// reset breaks all connections of a client.
 func (w *world) reset(c *client) {
 	for _, n := range w.nodes { // not at one instant, which no replay orders
 		w.net.Reset(sim.Link{Client: c.name, Node: n.Addr()})

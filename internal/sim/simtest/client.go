@@ -188,7 +188,6 @@ type wish struct {
 	patience      time.Duration
 }
 
-// wishes draws a wish.
 func (w *worker) wishes() wish {
 	x := wish{names: []string{names[w.r.IntN(w.scenario.Names)]}}
 	// Longer than anybody can have to wait: the others of the run end what they do when it is over, and the nodes are

@@ -67,7 +67,6 @@ func newHabits(r *rand.Rand, ttl time.Duration, row set) (h Habits) {
 	return h
 }
 
-// without leaves features out.
 func (h *Habits) without(all ...Feature) {
 	for _, f := range all {
 		h.Part[f] = 0

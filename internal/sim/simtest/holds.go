@@ -154,7 +154,6 @@ func (w *worker) extend(lock held, hold holds) {
 	}
 }
 
-// end lets go.
 func (w *worker) end(lock held, hold holds) {
 	if lock.Err() == nil {
 		w.supported(lock, givenBack)

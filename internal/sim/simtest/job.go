@@ -26,7 +26,6 @@ type book struct {
 	forgets map[string][]forgetting // by job: calls of Forget that may have changed something
 }
 
-// forgetting is one call of Forget.
 type forgetting struct {
 	asked, returned time.Time
 	certain         bool // it returned nil
@@ -36,7 +35,6 @@ func (f forgetting) String() string {
 	return fmt.Sprintf("%v to %v, nil: %t", since(f.asked), since(f.returned), f.certain)
 }
 
-// jobCall is one call of Once.
 type jobCall struct {
 	name, who string
 	client    string
@@ -81,7 +79,6 @@ func (c *jobCall) String() string {
 
 func (b *book) add(c *jobCall) { b.note(func() { b.calls = append(b.calls, c) }) }
 
-// note changes a call.
 func (b *book) note(f func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -364,7 +361,6 @@ func (w *worker) job() {
 	})
 }
 
-// forget has the nodes forget the runs of a job.
 func (w *worker) forget(name string) {
 	asked, use := time.Now(), w.meetings.begin(Forget)
 	defer w.meetings.end(use)

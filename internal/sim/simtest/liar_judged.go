@@ -82,7 +82,6 @@ func (w *worker) beside(wanted []string, lock held, reads bool) {
 	}
 }
 
-// opened is a hold.
 type opened struct {
 	held
 

@@ -29,7 +29,6 @@ import (
 //     forget nothing, no look shows a smaller one than was known when it began.
 //   - checked: when Check has returned nil, there was a moment meanwhile at which a majority had the key for the hold.
 
-// shown is what is known of holds.
 type shown struct {
 	mu     sync.Mutex // protects the following fields, and what they contain
 	values map[string]*value
@@ -84,7 +83,6 @@ type proposal struct {
 	token int64
 }
 
-// asksWith notes one.
 func (w *world) asksWith(owner, token string) {
 	if number, err := strconv.ParseFloat(token, 64); err == nil {
 		w.proposed.Store(proposal{owner, int64(number)}, true)
@@ -138,7 +136,6 @@ func (w *world) showsFrom(wanted []string, lock held) {
 	}
 }
 
-// showsNoMore notes that a hold is over.
 func (w *world) showsNoMore(lock held) {
 	w.shown.mu.Lock()
 	defer w.shown.mu.Unlock()

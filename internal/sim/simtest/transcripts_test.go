@@ -47,7 +47,6 @@ func TestTranscripts(t *testing.T) {
 	}
 }
 
-// scene is a transcript under way.
 type scene struct {
 	net     *sim.Network
 	nodes   map[string]*sim.Node

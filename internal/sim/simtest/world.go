@@ -58,7 +58,6 @@ func (r *Result) Trace() []string {
 	return text
 }
 
-// line is one line of the trace.
 type line struct {
 	event event
 	text  string
@@ -87,7 +86,6 @@ func (r *Result) Digest() uint64 {
 	return h.Sum64()
 }
 
-// world is a run under way.
 type world struct {
 	scenario Scenario
 	net      *sim.Network
@@ -137,7 +135,6 @@ func (w *world) blame(invariant, format string, args ...any) {
 	w.mu.Unlock()
 }
 
-// count notes that something has happened.
 func (w *world) count(what string, times int) {
 	w.mu.Lock()
 	w.result.Counts[what] += int64(times)
@@ -266,7 +263,6 @@ func Run(s Scenario) *Result {
 	return w.result
 }
 
-// options are what a client has.
 func (w *world) options(name string) []redlock.Option {
 	return append(w.settingsOf(name).opts, redlock.WithNodeConfig(
 		redlock.NodeConfig{TrustDisk: w.scenario.Trusted, NoRestartGuard: w.scenario.Guard == 0}))
