@@ -154,9 +154,7 @@ func usesBetweenFiles(t *testing.T, dir string) map[[2]string][]string {
 	info := types.Info{Uses: map[*ast.Ident]types.Object{}, Selections: map[*ast.SelectorExpr]*types.Selection{}}
 	config := types.Config{Importer: sources}
 	pkg := cases.Must(config.Check("github.com/quorumlock/redlock", fset, files, &info))(t)
-	name := func(at token.Pos) string {
-		return strings.TrimSuffix(filepath.Base(fset.Position(at).Filename), ".go")
-	}
+	name := func(at token.Pos) string { return strings.TrimSuffix(filepath.Base(fset.Position(at).Filename), ".go") }
 	uses := map[[2]string][]string{}
 	for id, object := range info.Uses {
 		from, to := name(id.Pos()), name(object.Pos())

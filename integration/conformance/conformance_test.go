@@ -32,9 +32,7 @@ func TestServer(t *testing.T) {
 
 func TestServerSpeaksRESP3(t *testing.T) {
 	node := fleet.Start(t, 1).Nodes[0]
-	conformance.RESP3(t, func() net.Conn {
-		return cases.Must(net.Dial("tcp", node.Addr()))(t)
-	})
+	conformance.RESP3(t, func() net.Conn { return cases.Must(net.Dial("tcp", node.Addr()))(t) })
 }
 
 // exceptions returns what is not so at this server.

@@ -74,11 +74,10 @@ func (c *client) run() (err error) {
 		time.Sleep(time.Second)
 		c.locker, err = redlock.New(c.Nodes, opts...)
 	}
-	switch {
-	case err == nil:
-	case refused(): // to the end
+	if refused() { // to the end
 		return nil
-	default:
+	}
+	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, c.locker.Close()) }()

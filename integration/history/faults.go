@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"slices"
 	"syscall"
@@ -128,9 +129,7 @@ func network(do func(p *faultproxy.Proxy, by time.Duration)) func(b *breaking) (
 		}
 		return func() (err error) {
 			for _, p := range chosen {
-				if healed := p.Heal(); healed != nil {
-					err = healed
-				}
+				err = errors.Join(err, p.Heal())
 			}
 			return err
 		}, true

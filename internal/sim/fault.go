@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"slices"
 	"syscall"
 	"time"
 )
@@ -79,13 +80,7 @@ func (nw *Network) open(link Link) []*wire {
 	nw.mu.Lock()
 	defer nw.mu.Unlock()
 	nw.prune()
-	var found []*wire
-	for _, w := range nw.links {
-		if link.covers(w.link) {
-			found = append(found, w)
-		}
-	}
-	return found
+	return slices.DeleteFunc(slices.Clone(nw.links), func(w *wire) bool { return !link.covers(w.link) })
 }
 
 func (nw *Network) add(r rule) {

@@ -116,8 +116,6 @@ func TestModelSpeaksRESP3(t *testing.T) {
 		nw := sim.NewNetwork(1)
 		nw.Attach(node)
 		t.Cleanup(node.Close)
-		conformance.RESP3(t, func() net.Conn {
-			return cases.Must(nw.Dial(context.Background(), "test", "n0:6379"))(t)
-		})
+		conformance.RESP3(t, func() net.Conn { return cases.Must(nw.Dial(context.Background(), "test", "n0:6379"))(t) })
 	})
 }

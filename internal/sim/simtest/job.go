@@ -244,16 +244,14 @@ func inspected(c *sim.Command) (tokens []int64) {
 // count returns how many runs there were, and how many jobs were over in the end.
 func (b *book) count() (runs, over int) {
 	for _, calls := range b.byName() {
-		isOver := 0
 		for _, c := range calls {
 			if !c.begun.IsZero() {
 				runs++
 			}
-			if c.told >= toldSucceeded {
-				isOver = 1
-			}
 		}
-		over += isOver
+		if slices.ContainsFunc(calls, func(c *jobCall) bool { return c.told >= toldSucceeded }) {
+			over++
+		}
 	}
 	return runs, over
 }
@@ -369,9 +367,7 @@ func (w *worker) forget(name string) {
 	if errors.Is(err, redlock.ErrTaken) {
 		return
 	}
-	w.jobs.note(func() {
-		w.jobs.forgets[name] = append(w.jobs.forgets[name], forgetting{asked, time.Now(), err == nil})
-	})
+	w.jobs.note(func() { w.jobs.forgets[name] = append(w.jobs.forgets[name], forgetting{asked, time.Now(), err == nil}) })
 }
 
 // outcome says what a call was told.

@@ -1,6 +1,7 @@
 package simtest
 
 import (
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -38,13 +39,10 @@ func (t *troubles) begin(l sim.Link) (over func()) {
 func (t *troubles) spares(l sim.Link, by time.Time, lasts time.Duration) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, is := range t.all {
+	return !slices.ContainsFunc(t.all, func(is *trouble) bool {
 		hits := (is.link.Client == "" || is.link.Client == l.Client) && (is.link.Node == "" || is.link.Node == l.Node)
-		if hits && (is.over.IsZero() || is.over.Add(lasts).After(by)) {
-			return false
-		}
-	}
-	return true
+		return hits && (is.over.IsZero() || is.over.Add(lasts).After(by))
+	})
 }
 
 // roundTrip is how long a question may take on links that are in order.

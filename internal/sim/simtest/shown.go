@@ -368,9 +368,7 @@ func (w *world) checkValues(c sim.Command, before []string, after sim.Data) {
 }
 
 // steady reports whether the nodes keep what they know, and are always the same.
-func (w *world) steady() bool {
-	return w.scenario.Sound && w.scenario.Remembers() && w.oneList()
-}
+func (w *world) steady() bool { return w.scenario.Sound && w.scenario.Remembers() && w.oneList() }
 
 // oneList: else a majority of one of several lists is shown as the holder.
 func (w *world) oneList() bool { return w.scenario.Change == nil && w.scenario.Rivals == nil }
