@@ -31,10 +31,9 @@ const (
 // cycles locks and unlocks distinct names from some goroutines for a while. It returns how long each cycle that began
 // after the settling time took, sorted. A cycle that found too few nodes in time is a missed bound; any other failure
 // is one of the test.
-func cycles(
-	t *testing.T, m *fleet.Measurement, l *redlock.Locker, goroutines int, settle, measure time.Duration,
-) []time.Duration {
+func cycles(t *testing.T, m *fleet.Measurement, l *redlock.Locker, settle, measure time.Duration) []time.Duration {
 	t.Helper()
+	const goroutines = 16
 	begin := time.Now()
 	took := make([][]time.Duration, goroutines)
 	var late atomic.Int64
@@ -72,7 +71,7 @@ func cycles(
 	return all
 }
 
-func percentile(sorted []time.Duration, p int) time.Duration { return sorted[len(sorted)*p/100] }
+func p99(sorted []time.Duration) time.Duration { return sorted[len(sorted)*99/100] }
 
 // redsync: one of three nodes frozen, and TryLock still blocked after 15 s.
 func TestOneFrozenMasterCostsNothingAfterItsFirstTimeout(t *testing.T) {
@@ -80,15 +79,15 @@ func TestOneFrozenMasterCostsNothingAfterItsFirstTimeout(t *testing.T) {
 	f := fleet.Start(t, 5)
 	l := f.Locker(t, redlock.WithNodeTimeout(nodeTimeout))
 	fleet.Measure(t, func(m *fleet.Measurement) {
-		healthy := cycles(t, m, l, 16, 100*time.Millisecond, time.Second)
+		healthy := cycles(t, m, l, 100*time.Millisecond, time.Second)
 		cases.NoError(t, f.Nodes[0].Pause())
-		frozen := cycles(t, m, l, 16, nodeTimeout+100*time.Millisecond, 2*time.Second)
+		frozen := cycles(t, m, l, nodeTimeout+100*time.Millisecond, 2*time.Second)
 		cases.NoError(t, f.Nodes[0].Resume())
 		// 5 ms is the promise. On a busy machine all masters together do not keep it either.
-		limit := max(5*time.Millisecond, 2*percentile(healthy, 99))
-		m.Bound(percentile(frozen, 99) <= limit,
+		limit := max(5*time.Millisecond, 2*p99(healthy))
+		m.Bound(p99(frozen) <= limit,
 			"p99 of %d cycles with all masters: %v; of %d with one frozen: %v (the longest: %v), want %v at most",
-			len(healthy), percentile(healthy, 99), len(frozen), percentile(frozen, 99), frozen[len(frozen)-1], limit)
+			len(healthy), p99(healthy), len(frozen), p99(frozen), frozen[len(frozen)-1], limit)
 	})
 	f.WantClean(t) // what the frozen master was told is undone as well
 }
@@ -137,7 +136,7 @@ func TestTwoRefusingMastersCostNothing(t *testing.T) {
 	fleet.Measure(t, func(m *fleet.Measurement) {
 		rate := func() float64 {
 			const measure = 300 * time.Millisecond
-			return float64(len(cycles(t, m, l, 16, 50*time.Millisecond, measure))) / measure.Seconds()
+			return float64(len(cycles(t, m, l, 50*time.Millisecond, measure))) / measure.Seconds()
 		}
 		var healthy, refused []float64
 		for range 5 { // interleaved, so that both meet the same machine

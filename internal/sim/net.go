@@ -61,10 +61,8 @@ type rule struct {
 
 // wire is one open connection as the network sees it.
 type wire struct {
-	link   Link
-	id     uint64
-	client *Conn
-	server *Conn
+	link           Link
+	client, server *Conn
 }
 
 // NewNetwork returns a network in which every link has the delay LAN and no fault.
@@ -139,7 +137,7 @@ func (nw *Network) connect(link Link, id uint64, node *Node) (*Conn, bool) {
 	}
 	up := newPipe(func(now time.Time) time.Duration { return nw.delay(link, Up, mix(id, 1), now) })
 	down := newPipe(func(now time.Time) time.Duration { return nw.delay(link, Down, mix(id, 2), now) })
-	w := &wire{link: link, id: id}
+	w := &wire{link: link}
 	w.client = &Conn{in: down, out: up, local: addr(link.Client), remote: addr(link.Node)}
 	w.server = &Conn{in: up, out: down, local: addr(link.Node), remote: addr(link.Client)}
 	for _, r := range nw.rules {
