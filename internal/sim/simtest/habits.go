@@ -83,7 +83,7 @@ type asking struct {
 	factor   float64       // of the drift
 	slack    time.Duration // and what is added
 	limit    time.Duration // by WithMaxHold; 0: none
-	valid    time.Time     // until when it is kept for sure, beyond the limit for work that goes on; Deadline shows no more
+	valid    time.Time     // until when it is kept for sure, beyond the limit for work that goes on: see workOn
 	said     *value        // nil: none
 	unfenced bool
 }
