@@ -146,9 +146,7 @@ func usesBetweenFiles(t *testing.T, dir string) map[[2]string][]string {
 	var files []*ast.File
 	for _, path := range cases.Must(filepath.Glob(filepath.Join(dir, "*.go")))(t) {
 		if built, err := build.Default.MatchFile(dir, filepath.Base(path)); !built || strings.HasSuffix(path, "_test.go") {
-			if err != nil {
-				t.Fatal(err)
-			}
+			cases.NoError(t, err)
 			continue
 		}
 		files = append(files, cases.Must(parser.ParseFile(fset, path, nil, 0))(t))
@@ -156,9 +154,7 @@ func usesBetweenFiles(t *testing.T, dir string) map[[2]string][]string {
 	info := types.Info{Uses: map[*ast.Ident]types.Object{}, Selections: map[*ast.SelectorExpr]*types.Selection{}}
 	config := types.Config{Importer: sources}
 	pkg := cases.Must(config.Check("github.com/quorumlock/redlock", fset, files, &info))(t)
-	name := func(at token.Pos) string {
-		return strings.TrimSuffix(filepath.Base(fset.Position(at).Filename), ".go")
-	}
+	name := func(at token.Pos) string { return strings.TrimSuffix(filepath.Base(fset.Position(at).Filename), ".go") }
 	uses := map[[2]string][]string{}
 	for id, object := range info.Uses {
 		from, to := name(id.Pos()), name(object.Pos())

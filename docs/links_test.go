@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"unicode"
+
+	"github.com/quorumlock/redlock/internal/cases"
 )
 
 const (
@@ -65,9 +67,7 @@ func read(t *testing.T) *repository {
 		into[rel] = string(content)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	cases.NoError(t, err)
 	for _, content := range r.gos {
 		for _, m := range function.FindAllStringSubmatch(content, -1) {
 			r.tests[m[1]] = true
@@ -108,9 +108,7 @@ func TestAnchor(t *testing.T) {
 		"From bsm/redislock":     "from-bsmredislock",
 		"SQL: one table for all": "sql-one-table-for-all",
 	} {
-		if got := anchor(title); got != want {
-			t.Errorf("%q: got %q, want %q", title, got, want)
-		}
+		cases.Equals(t, anchor(title), want, "%q", title)
 	}
 }
 

@@ -14,7 +14,6 @@ import (
 // protocol.md is what clients in other languages are written from, so what it says of scripts and keys is compared with
 // the code: a part or a key more, and this fails until the page has it.
 
-// scriptRow is a row of the page's table of scripts.
 type scriptRow struct {
 	files []string
 	sha   string
@@ -22,8 +21,7 @@ type scriptRow struct {
 
 func protocolPage(t *testing.T) string {
 	t.Helper()
-	text := cases.Must(os.ReadFile("protocol.md"))(t)
-	return string(text)
+	return string(cases.Must(os.ReadFile("protocol.md"))(t))
 }
 
 var (

@@ -157,9 +157,7 @@ var indentation = regexp.MustCompile(`(?m)^\t+`)
 // What a page quotes from an example is what the example says.
 func TestQuotedExamples(t *testing.T) {
 	r := read(t)
-	for page, example := range map[string]string{
-		"docs/operations.md## Sentinel": "example_sentinel_test.go",
-	} {
+	for page, example := range map[string]string{"docs/operations.md## Sentinel": "example_sentinel_test.go"} {
 		page, section, _ := strings.Cut(page, "#")
 		_, text, _ := strings.Cut(r.texts[page], "\n#"+section+"\n")
 		text, _, _ = strings.Cut(text, "\n## ")

@@ -97,9 +97,7 @@ func judge(t *testing.T, s simtest.Scenario, actions []simtest.Action) string {
 		files[name] = string(cases.Must(os.ReadFile(name))(t))
 	}
 	for name, text := range files {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		cases.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	cmd := exec.CommandContext(t.Context(), "spin", "-T", "-B", fmt.Sprintf("-DGUARD=%d", s.Guard.Milliseconds()),
 		fmt.Sprintf("-DOWNERS=%d", owners), "trace.pml")

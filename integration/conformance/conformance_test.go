@@ -32,10 +32,7 @@ func TestServer(t *testing.T) {
 
 func TestServerSpeaksRESP3(t *testing.T) {
 	node := fleet.Start(t, 1).Nodes[0]
-	conformance.RESP3(t, func() net.Conn {
-		conn := cases.Must(net.Dial("tcp", node.Addr()))(t)
-		return conn
-	})
+	conformance.RESP3(t, func() net.Conn { return cases.Must(net.Dial("tcp", node.Addr()))(t) })
 }
 
 // exceptions returns what is not so at this server.
@@ -57,10 +54,7 @@ func exceptions(t *testing.T, addr string) map[string]conformance.Exception {
 
 // valkeyExceptions: how Valkey 8 words errors whose code is the same. Only the code is ever looked at.
 var valkeyExceptions = map[string]conformance.Exception{
-	"EVAL unknown command": {
-		Why:  "without the word Redis",
-		Want: "error ERR Unknown command called from script…",
-	},
+	"EVAL unknown command": {Why: "without the word Redis", Want: "error ERR Unknown command called from script…"},
 	"EVAL wrong number of arguments": {
 		Why:  "without the word Redis",
 		Want: "error ERR Wrong number of args calling command from script…",
@@ -69,10 +63,7 @@ var valkeyExceptions = map[string]conformance.Exception{
 		Why:  "no more than what must be",
 		Want: "error ERR Command arguments must be strings or integers…",
 	},
-	"EVALSHA unknown": {
-		Why:  "without the advice to use EVAL",
-		Want: "error NOSCRIPT No matching script.…",
-	},
+	"EVALSHA unknown": {Why: "without the advice to use EVAL", Want: "error NOSCRIPT No matching script.…"},
 }
 
 // valkey9Exceptions: what Valkey 9 words differently besides.

@@ -11,6 +11,7 @@ import (
 	"github.com/quorumlock/redlock/finding"
 	"github.com/quorumlock/redlock/integration/fleet"
 	"github.com/quorumlock/redlock/integration/masters"
+	"github.com/quorumlock/redlock/internal/cases"
 )
 
 // Managed services refuse CONFIG, as an unknown command or by the rights of the user. Locks are taken all the same,
@@ -48,13 +49,11 @@ func TestWithoutConfigEverythingWorks(t *testing.T) {
 	}
 }
 
-// cycle locks, extends and unlocks.
 func cycle(t *testing.T, l *redlock.Locker) {
 	t.Helper()
-	k, err := l.Lock(t.Context(), "job")
-	fleet.Must(t, err)
-	fleet.Must(t, k.Extend(t.Context()))
-	fleet.Must(t, k.Unlock())
+	k := cases.Must(l.Lock(t.Context(), "job"))(t)
+	cases.NoError(t, k.Extend(t.Context()))
+	cases.NoError(t, k.Unlock())
 }
 
 // without returns masters whose clients are the user of docs/deploy/users.acl, less a right.
@@ -127,8 +126,7 @@ func startPairs(t *testing.T, n int, args ...string) []pair {
 	for i := range pairs {
 		pairs[i] = pair{f.Nodes[2*i], f.Nodes[2*i+1]}
 		host, port, _ := strings.Cut(pairs[i].master.Addr(), ":")
-		_, err := pairs[i].replica.Do("REPLICAOF", host, port)
-		fleet.Must(t, err)
+		cases.Must(pairs[i].replica.Do("REPLICAOF", host, port))(t)
 		fleet.Eventually(t, "the replica follows", func() bool {
 			info, err := pairs[i].master.Info("replication")
 			return err == nil && info["connected_slaves"] == "1" && strings.Contains(info["slave0"], "state=online")
@@ -143,9 +141,7 @@ func startPairs(t *testing.T, n int, args ...string) []pair {
 // its replica for min-replicas-max-lag.
 func TestAMasterThatDoesNotKnowOfItsFailoverVotesOn(t *testing.T) {
 	t.Parallel()
-	opts := []redlock.Option{
-		redlock.WithTTL(period), redlock.WithNodeTimeout(time.Second),
-	}
+	opts := []redlock.Option{redlock.WithTTL(period), redlock.WithNodeTimeout(time.Second)}
 	for name, c := range map[string]struct {
 		args []string
 		both bool
@@ -158,30 +154,28 @@ func TestAMasterThatDoesNotKnowOfItsFailoverVotesOn(t *testing.T) {
 			group := startPairs(t, 1, c.args...)[0]
 			plain := fleet.StartSpec(t, 2, masters.Spec{}).Nodes
 			nowhere := fleet.FreshAddr(t)
-			_, err := group.replica.Do("REPLICAOF", "NO", "ONE")
-			fleet.Must(t, err)
+			cases.Must(group.replica.Do("REPLICAOF", "NO", "ONE"))(t)
 			if c.args != nil {
 				fleet.Eventually(t, "the old master misses its replica", func() bool {
 					info, err := group.master.Info("replication")
 					return err == nil && info["min_slaves_good_slaves"] == "0"
 				})
 				_, err := group.replica.Do("CONFIG", "SET", "min-replicas-to-write", "0") // as its next replica comes
-				fleet.Must(t, err)
+				cases.NoError(t, err)
 			}
 			a := fleet.Locker(t, []string{group.master.URL(), plain[0].URL(), nowhere}, opts...)
 			b := fleet.Locker(t, []string{group.replica.URL(), fleet.FreshAddr(t), plain[1].URL()}, opts...)
 			first, err := a.Lock(t.Context(), "job", redlock.WithMaxWait(period+time.Second))
 			if c.both {
-				fleet.Must(t, err)
+				cases.NoError(t, err)
 			} else if !errors.Is(err, redlock.ErrNoQuorum) || !strings.Contains(err.Error(), "NOREPLICAS") {
 				t.Fatalf("got %v, want NOREPLICAS", err)
 			}
-			second, err := b.Lock(t.Context(), "job")
-			fleet.Must(t, err)
+			second := cases.Must(b.Lock(t.Context(), "job"))(t)
 			if c.both && first.Err() != nil {
 				t.Fatalf("no harm was done (%v): this proves nothing", first.Err())
 			}
-			fleet.Must(t, second.Unlock())
+			cases.NoError(t, second.Unlock())
 		})
 	}
 }

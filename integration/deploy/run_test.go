@@ -25,6 +25,7 @@ import (
 	"github.com/quorumlock/redlock"
 	"github.com/quorumlock/redlock/integration/fleet"
 	"github.com/quorumlock/redlock/integration/masters"
+	"github.com/quorumlock/redlock/internal/cases"
 )
 
 // manifests are those of docs/deploy/kubernetes: each part as fmt prints it, by its path from the kind and the name on.
@@ -75,11 +76,9 @@ func (all manifests) add(path string, known, got any) (err error) {
 func readManifests(t *testing.T) manifests {
 	t.Helper()
 	all := manifests{}
-	files, err := filepath.Glob("../../docs/deploy/kubernetes/*.yaml")
-	fleet.Must(t, err)
+	files := cases.Must(filepath.Glob("../../docs/deploy/kubernetes/*.yaml"))(t)
 	for _, file := range files {
-		text, err := os.ReadFile(file)
-		fleet.Must(t, err)
+		text := cases.Must(os.ReadFile(file))(t)
 		for document := range bytes.SplitSeq(text, []byte("\n---\n")) {
 			if err := all.read(document); err != nil {
 				t.Fatalf("%s: %v", file, err)
@@ -116,9 +115,7 @@ func startAsInPods(t *testing.T, all manifests) fleet.Fleet {
 			"redis.conf": strings.Replace(conf, "aclfile /etc/redis/users.acl\n", "", 1),
 			"users.acl":  fleet.WithPasswords(all["Secret redis-users/stringData/users.acl"]),
 		},
-		Args: []string{
-			"--include", "{dir}/redis.conf", "--aclfile", "{dir}/users.acl", "--bind", "*", "--port", "{port}",
-		},
+		Args: []string{"--include", "{dir}/redis.conf", "--aclfile", "{dir}/users.acl", "--bind", "*", "--port", "{port}"},
 		User: "admin", Password: fleet.AdminPassword, ClientUser: "app", ClientPassword: fleet.AppPassword,
 	})
 }
@@ -163,8 +160,7 @@ func TestTheManifestsKeepTheirPromises(t *testing.T) {
 		"redis.conf": all["ConfigMap redis/data/redis.conf"],
 		"users.acl":  all["Secret redis-users/stringData/users.acl"],
 	} {
-		file, err := os.ReadFile("../../docs/deploy/" + name)
-		fleet.Must(t, err)
+		file := cases.Must(os.ReadFile("../../docs/deploy/" + name))(t)
 		got, want := settings(text), settings(strings.Replace(string(file), "bind 0.0.0.0", "bind * -::*", 1))
 		if !slices.Equal(got, want) {
 			t.Errorf("%s: got\n%s\nwant\n%s", name, strings.Join(got, "\n"), strings.Join(want, "\n"))
@@ -195,8 +191,7 @@ func TestTheManifestsRun(t *testing.T) {
 	f := startAsInPods(t, all)
 	var urls []string
 	for i, in := range all.doctorURLs(t) {
-		u, err := url.Parse(in)
-		fleet.Must(t, err)
+		u := cases.Must(url.Parse(in))(t)
 		u.Host = f.Nodes[i].Addr()
 		urls = append(urls, u.String())
 	}
@@ -207,12 +202,11 @@ func TestTheManifestsRun(t *testing.T) {
 			t.Errorf("got %+v", n)
 		}
 	}
-	k, err := l.Lock(t.Context(), "job")
-	fleet.Must(t, err)
-	fleet.Must(t, f.Nodes[4].Restart())
-	fleet.Must(t, k.Extend(t.Context()))
+	k := cases.Must(l.Lock(t.Context(), "job"))(t)
+	cases.NoError(t, f.Nodes[4].Restart())
+	cases.NoError(t, k.Extend(t.Context()))
 	fleet.Eventually(t, "five healthy nodes again", func() bool { return fleet.Healthy(t, l) })
-	fleet.Must(t, k.Unlock())
+	cases.NoError(t, k.Unlock())
 }
 
 // The probes of the manifests take a master for alive that answers anything, also that it wants a password. They take
@@ -225,7 +219,7 @@ func TestTheProbesTellAliveFromDead(t *testing.T) {
 	all := readManifests(t)
 	n := startAsInPods(t, all).Nodes[0]
 	host, port, err := net.SplitHostPort(n.Addr())
-	fleet.Must(t, err)
+	cases.NoError(t, err)
 	for _, probe := range []string{"livenessProbe", "readinessProbe"} {
 		if got := all[master+"/"+probe+"/exec/command"]; got != "[redis-cli ping]" {
 			t.Fatalf("%s: got %s, want what is tried here", probe, got)
@@ -238,11 +232,11 @@ func TestTheProbesTellAliveFromDead(t *testing.T) {
 		t.Logf("redis-cli: %s%v", out, err)
 		return err
 	}
-	fleet.Must(t, answers(time.Minute))
-	fleet.Must(t, n.Pause())
+	cases.NoError(t, answers(time.Minute))
+	cases.NoError(t, n.Pause())
 	fleet.Eventually(t, "a frozen master is dead", func() bool { return answers(time.Second) != nil })
-	fleet.Must(t, n.Resume())
-	fleet.Must(t, answers(time.Minute))
+	cases.NoError(t, n.Resume())
+	cases.NoError(t, answers(time.Minute))
 }
 
 // What a master could do to its machine, by systemd's own account: 10 is everything.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/quorumlock/redlock"
 	"github.com/quorumlock/redlock/integration/fleet"
+	"github.com/quorumlock/redlock/internal/cases"
 )
 
 // history is what a Locker's observer was told of its nodes.
@@ -115,8 +116,7 @@ func TestALockerFollowsAFailoverOfSentinel(t *testing.T) {
 	l := fleet.Guarded(t, urls, period, redlock.WithTTL(period), redlock.WithObserver(h.observe),
 		redlock.WithNodeConfig(redlock.NodeConfig{Dial: follow(sentinels)}))
 	fleet.Eventually(t, "all nodes vote", func() bool { return fleet.AllVote(t, l) })
-	k, err := l.Lock(t.Context(), "job")
-	fleet.Must(t, err)
+	k := cases.Must(l.Lock(t.Context(), "job"))(t)
 
 	const node = "group-0:6379"
 	before, _ := h.since(0, node)
@@ -129,13 +129,13 @@ func TestALockerFollowsAFailoverOfSentinel(t *testing.T) {
 	if want := groups[0].replica.Addr(); err != nil || strings.Join(at, ":") != want {
 		t.Errorf("got the master %v, %v; want %s", at, err, want)
 	}
-	fleet.Must(t, k.Err())
-	fleet.Must(t, k.Extend(t.Context()))
+	cases.NoError(t, k.Err())
+	cases.NoError(t, k.Extend(t.Context()))
 	fleet.Eventually(t, "the promoted replica has the hold", func() bool {
 		return fleet.Holder(t, groups[0].replica, "job") == k.Owner()
 	})
 	if _, err := l.TryLock(t.Context(), "job"); !errors.Is(err, redlock.ErrTaken) {
 		t.Errorf("got %v, want that it is taken", err)
 	}
-	fleet.Must(t, k.Unlock())
+	cases.NoError(t, k.Unlock())
 }

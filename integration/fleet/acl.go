@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/quorumlock/redlock/integration/masters"
+	"github.com/quorumlock/redlock/internal/cases"
 )
 
 // limited is Limited where REDLOCK_ACL is set: so the whole suite can be run with the rights that the documentation
@@ -36,9 +37,7 @@ func WithPasswords(acl string) string {
 func UsersFile(t *testing.T) string {
 	t.Helper()
 	_, here, _, _ := runtime.Caller(0)
-	acl, err := os.ReadFile(filepath.Join(filepath.Dir(here), "../../docs/deploy/users.acl"))
-	Must(t, err)
-	return string(acl)
+	return string(cases.Must(os.ReadFile(filepath.Join(filepath.Dir(here), "../../docs/deploy/users.acl")))(t))
 }
 
 // Shipped makes Lockers connect as the user app of docs/deploy/users.acl, and the test as admin.

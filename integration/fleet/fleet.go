@@ -5,6 +5,8 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
@@ -14,6 +16,7 @@ import (
 
 	"github.com/quorumlock/redlock"
 	"github.com/quorumlock/redlock/integration/masters"
+	"github.com/quorumlock/redlock/internal/cases"
 	"github.com/quorumlock/redlock/internal/faultproxy"
 )
 
@@ -80,20 +83,19 @@ type Fleet struct {
 // Start returns n plain masters for one test. They may have served another test, but they remember nothing of it.
 func Start(t *testing.T, n int) Fleet {
 	t.Helper()
-	p, err := choose()
-	Must(t, err)
+	p := cases.Must(choose())(t)
 	nodes := take(n)
 	more, err := masters.Launch(t.Context(), p, n-len(nodes), limited(t, masters.Spec{}))
 	nodes = append(nodes, more...)
 	t.Cleanup(func() {
 		if t.Failed() {
 			masters.Report(t, nodes)
-			Must(t, masters.Remove(nodes))
+			cases.NoError(t, masters.Remove(nodes))
 			return
 		}
-		Must(t, giveBack(nodes))
+		cases.NoError(t, giveBack(nodes))
 	})
-	Must(t, err)
+	cases.NoError(t, err)
 	return Fleet{nodes}
 }
 
@@ -101,8 +103,7 @@ func Start(t *testing.T, n int) Fleet {
 // default, and for tests that change a master's configuration.
 func StartSpec(t *testing.T, n int, spec masters.Spec) Fleet {
 	t.Helper()
-	p, err := choose()
-	Must(t, err)
+	p := cases.Must(choose())(t)
 	return Fleet{masters.Start(t, p, n, limited(t, spec))}
 }
 
@@ -138,10 +139,8 @@ func Guarded(t *testing.T, urls []string, maxTTL time.Duration, opts ...redlock.
 func locker(t *testing.T, urls []string, guard redlock.Option, opts []redlock.Option) *redlock.Locker {
 	t.Helper()
 	l, err := redlock.New(urls, append([]redlock.Option{redlock.WithNodeTimeout(patience), guard}, opts...)...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { Must(t, l.Close()) })
+	cases.NoError(t, err)
+	t.Cleanup(func() { cases.NoError(t, l.Close()) })
 	return l
 }
 
@@ -151,9 +150,7 @@ func Lock(t *testing.T, l *redlock.Locker, name string, opts ...redlock.LockOpti
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	k, err := l.Lock(ctx, name, opts...)
-	Must(t, err)
-	return k
+	return cases.Must(l.Lock(ctx, name, opts...))(t)
 }
 
 // AllVote reports whether the votes of all nodes count.
@@ -181,10 +178,7 @@ func (f Fleet) Network(t *testing.T) Network {
 	t.Helper()
 	var nw Network
 	for _, n := range f.Nodes {
-		p, err := faultproxy.New(n.Addr())
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := cases.Must(faultproxy.New(n.Addr()))(t)
 		t.Cleanup(p.Close)
 		nw.Proxies = append(nw.Proxies, p)
 		nw.URLs = append(nw.URLs, n.URLAt(p.Addr()))
@@ -208,7 +202,7 @@ func (nw Network) Each(do func(*faultproxy.Proxy)) {
 // Heal ends all faults of the network.
 func (nw Network) Heal(t *testing.T) {
 	t.Helper()
-	nw.Each(func(p *faultproxy.Proxy) { Must(t, p.Heal()) })
+	nw.Each(func(p *faultproxy.Proxy) { cases.NoError(t, p.Heal()) })
 }
 
 // Holder returns what the node has at the name: an owner, or "" for nobody.
@@ -248,9 +242,7 @@ func (f Fleet) Grants(t *testing.T, l *redlock.Locker) int {
 // Leftovers returns what is on the nodes and is no key of the library's own.
 func (f Fleet) Leftovers(t *testing.T) []string {
 	t.Helper()
-	left, err := masters.Leftovers(f.Nodes)
-	Must(t, err)
-	return left
+	return cases.Must(masters.Leftovers(f.Nodes))(t)
 }
 
 // WantClean fails the test unless all nodes are clean soon: before a TTL of [Long] could have cleaned them.
@@ -260,6 +252,18 @@ func (f Fleet) WantClean(t *testing.T) {
 	if !Soon(func() bool { left = f.Leftovers(t); return len(left) == 0 }) {
 		Unsafe(t, "left behind on %d nodes: %q", len(left), left[:min(5, len(left))])
 	}
+}
+
+// BuildCommand builds the command redlock for a test in a folder of this module, and returns its path.
+func BuildCommand(t *testing.T) string {
+	t.Helper()
+	binary := filepath.Join(t.TempDir(), "redlock")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "./cmd/redlock")
+	build.Dir = "../.."
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	return binary
 }
 
 // Long is a TTL that no test outlives: what is clean was cleaned, not expired. Tokens are kept for twice as long.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/quorumlock/redlock/internal/cases"
 	"github.com/quorumlock/redlock/internal/ports"
 	"github.com/quorumlock/redlock/internal/redisserver"
 )
@@ -18,10 +19,9 @@ import (
 // and ends with the test.
 func StartSentinel(t *testing.T, name, master string) string {
 	t.Helper()
-	binary, err := redisserver.Find()
-	Must(t, err)
+	binary := cases.Must(redisserver.Find())(t)
 	addr := ""
-	Must(t, ports.Serve(func(p ports.Port) error {
+	cases.NoError(t, ports.Serve(func(p ports.Port) error {
 		dir := t.TempDir()
 		conf := filepath.Join(dir, "sentinel.conf")
 		text := fmt.Sprintf("port %d\nbind 127.0.0.1\ndir %s\nsentinel monitor %s %s 1\n",

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/quorumlock/redlock/internal/cases"
 	"github.com/quorumlock/redlock/internal/ports"
 )
 
@@ -30,14 +31,6 @@ func Eventually(t *testing.T, what string, is func() bool) {
 	}
 }
 
-// Must fails the test if there is an error.
-func Must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // WantIs fails the test unless the error is one of its kind.
 func WantIs(t *testing.T, err, want error) {
 	t.Helper()
@@ -49,8 +42,7 @@ func WantIs(t *testing.T, err, want error) {
 // FreshAddr returns an address at which nothing listens.
 func FreshAddr(t *testing.T) string {
 	t.Helper()
-	port, err := ports.Reserve()
-	Must(t, err)
+	port := cases.Must(ports.Reserve())(t)
 	t.Cleanup(port.Release)
 	return port.Addr()
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/quorumlock/redlock"
 	"github.com/quorumlock/redlock/integration/fleet"
 	"github.com/quorumlock/redlock/integration/masters"
+	"github.com/quorumlock/redlock/internal/cases"
 )
 
 // The rights of docs/deploy/users.acl are enough, and Nodes has nothing to say about
@@ -27,10 +28,9 @@ func TestTheDocumentedRightsSuffice(t *testing.T) {
 	t.Parallel()
 	f := fleet.StartSpec(t, 3, fleet.Shipped(t))
 	l := f.Guarded(t, period, redlock.WithTTL(ttl), redlock.WithPrefix("app:"))
-	k, err := l.Lock(t.Context(), "job")
-	fleet.Must(t, err)
-	fleet.Must(t, k.Extend(t.Context()))
-	fleet.Must(t, k.Unlock())
+	k := cases.Must(l.Lock(t.Context(), "job"))(t)
+	cases.NoError(t, k.Extend(t.Context()))
+	cases.NoError(t, k.Unlock())
 	fleet.Eventually(t, "all nodes vote", func() bool { return fleet.AllVote(t, l) })
 	for _, n := range l.Status(t.Context()) {
 		if n.Err != nil || len(n.Findings) > 0 || n.Role != "master" {
@@ -101,8 +101,7 @@ func TestWhatEachRightIsFor(t *testing.T) {
 				args = args.Add(r)
 			}
 		}
-		_, err := n.Do("ACL", args...)
-		fleet.Must(t, err)
+		cases.Must(n.Do("ACL", args...))(t)
 		all.Go(func() {
 			right := strings.TrimPrefix(right, "+")
 			fails, said := tryAll(t, n, user)
@@ -130,8 +129,7 @@ func TestWhatEachRightIsFor(t *testing.T) {
 // refusals lists what the node has refused to the user: in small letters, with blanks around each.
 func refusals(t *testing.T, n *masters.Node, user string) string {
 	t.Helper()
-	entries, err := redis.Values(n.Do("ACL", "LOG", 10_000))
-	fleet.Must(t, err)
+	entries := cases.Must(redis.Values(n.Do("ACL", "LOG", 10_000)))(t)
 	text := " "
 	for _, e := range entries {
 		fields := fmt.Sprintf("%s", e) // names and values in turn
@@ -172,13 +170,10 @@ func tryAll(t *testing.T, n *masters.Node, user string) (fails, said string) {
 			waited <- err
 		}()
 		fleet.Eventually(t, "the other one waits, or cannot", func() bool {
-			c, err := n.Dial(ctx, 20*time.Second)
-			fleet.Must(t, err)
+			c := cases.Must(n.Dial(ctx, 20*time.Second))(t)
 			defer func() { _ = c.Close() }()
-			_, err = c.Do("SELECT", 1)
-			fleet.Must(t, err)
-			queued, err := redis.Bool(c.Do("EXISTS", user+":redlock:wait:"+user+":job"))
-			fleet.Must(t, err)
+			cases.Must(c.Do("SELECT", 1))(t)
+			queued := cases.Must(redis.Bool(c.Do("EXISTS", user+":redlock:wait:"+user+":job")))(t)
 			return queued || len(waited) > 0
 		})
 		failed("extend", k.Extend(ctx))
@@ -230,8 +225,7 @@ func TestTheUserOfOnePrefixHasNoPowerOverAnother(t *testing.T) {
 	l := f.Locker(t, redlock.WithPrefix("app:"))
 	n := f.Nodes[0]
 	dial := func() redis.Conn {
-		c, err := redis.DialURLContext(t.Context(), n.URL())
-		fleet.Must(t, err)
+		c := cases.Must(redis.DialURLContext(t.Context(), n.URL()))(t)
 		t.Cleanup(func() { _ = c.Close() })
 		return c
 	}
@@ -246,16 +240,15 @@ func TestTheUserOfOnePrefixHasNoPowerOverAnother(t *testing.T) {
 			}
 		}
 	}
-	admin, err := n.Dial(t.Context(), 20*time.Second)
-	fleet.Must(t, err)
+	admin := cases.Must(n.Dial(t.Context(), 20*time.Second))(t)
 	defer func() { _ = admin.Close() }()
 	for _, c := range []struct{ script, end, says string }{
 		{"while true do end", "SCRIPT KILL", "<nil>"},
 		{"redis.call('SET', 'app:x', '', 'PX', 1) while true do end", "SCRIPT KILL", "UNKILLABLE"},
 		{"", "SHUTDOWN NOSAVE", "EOF"},
 	} {
-		fleet.Must(t, app.Send("EVAL", c.script, 0))
-		fleet.Must(t, app.Flush())
+		cases.NoError(t, app.Send("EVAL", c.script, 0))
+		cases.NoError(t, app.Flush())
 		_, err := dial().Do("SCRIPT", "KILL")
 		if err == nil || !strings.Contains(err.Error(), "NOPERM") {
 			t.Errorf("the user itself: got %v", err)
@@ -265,7 +258,7 @@ func TestTheUserOfOnePrefixHasNoPowerOverAnother(t *testing.T) {
 			_, err := admin.Do(end[0].(string), end[1:]...)
 			return strings.HasPrefix(fmt.Sprint(err), c.says)
 		})
-		fleet.Must(t, fleet.Lock(t, l, "job").Unlock())
+		cases.NoError(t, fleet.Lock(t, l, "job").Unlock())
 	}
-	fleet.Must(t, n.Restart())
+	cases.NoError(t, n.Restart())
 }

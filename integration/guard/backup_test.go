@@ -14,6 +14,7 @@ import (
 	"github.com/quorumlock/redlock"
 	"github.com/quorumlock/redlock/integration/fleet"
 	"github.com/quorumlock/redlock/integration/masters"
+	"github.com/quorumlock/redlock/internal/cases"
 )
 
 // A backup, as redis-cli --rdb makes it, is a replica to the master: the first one changes its replication id, and so
@@ -22,9 +23,7 @@ import (
 func TestABackupStopsNobody(t *testing.T) {
 	t.Parallel()
 	const period, ttl = 2 * time.Second, 2 * time.Second
-	f := fleet.StartSpec(t, 3, masters.Spec{
-		Args: []string{"--repl-backlog-ttl", "3", "--repl-diskless-sync-delay", "0"},
-	})
+	f := fleet.StartSpec(t, 3, masters.Spec{Args: []string{"--repl-backlog-ttl", "3", "--repl-diskless-sync-delay", "0"}})
 	opts := []redlock.Option{redlock.WithTTL(ttl)}
 	l := f.Guarded(t, period, opts...)
 	fleet.Eventually(t, "the masters have been up for longer than the guard", func() bool {
@@ -38,7 +37,7 @@ func TestABackupStopsNobody(t *testing.T) {
 			if k, err := l.TryLock(t.Context(), "job"); err != nil {
 				t.Errorf("%s: %v", when, err)
 			} else {
-				fleet.Must(t, k.Unlock())
+				cases.NoError(t, k.Unlock())
 			}
 			for _, n := range l.Status(t.Context()) { // has each node probed
 				if n.Err != nil {
@@ -66,8 +65,7 @@ func TestABackupStopsNobody(t *testing.T) {
 
 	backUp(t, f.Nodes[0])
 	full := record(t, f.Nodes[0])
-	_, err := f.Nodes[0].Do("FLUSHALL")
-	fleet.Must(t, err)
+	cases.Must(f.Nodes[0].Do("FLUSHALL"))(t)
 	f.Guarded(t, period, opts...).Status(t.Context()) // cannot tell: it goes by the uptime
 	fleet.Eventually(t, "somebody notes that a master was emptied after a backup", func() bool {
 		l.Status(t.Context())
@@ -82,16 +80,14 @@ func record(t *testing.T, n *masters.Node) (since int64) {
 	if errors.Is(err, redis.ErrNil) {
 		return 0
 	}
-	fleet.Must(t, err)
-	since, err = strconv.ParseInt(strings.Fields(text)[1], 10, 64)
-	fleet.Must(t, err)
+	cases.NoError(t, err)
+	since = cases.Must(strconv.ParseInt(strings.Fields(text)[1], 10, 64))(t)
 	return since
 }
 
 func replicationID(t *testing.T, n *masters.Node) string {
 	t.Helper()
-	info, err := redis.String(n.Do("INFO", "replication"))
-	fleet.Must(t, err)
+	info := cases.Must(redis.String(n.Do("INFO", "replication")))(t)
 	_, id, _ := strings.Cut(info, "master_replid:")
 	return id[:40]
 }
@@ -99,12 +95,10 @@ func replicationID(t *testing.T, n *masters.Node) string {
 // backUp takes the master's data as a replica would, and leaves.
 func backUp(t *testing.T, n *masters.Node) {
 	t.Helper()
-	conn, err := net.Dial("tcp", n.Addr())
-	fleet.Must(t, err)
+	conn := cases.Must(net.Dial("tcp", n.Addr()))(t)
 	defer conn.Close() //nolint:errcheck // nothing depends on it
-	_, err = conn.Write([]byte("SYNC\r\n"))
-	fleet.Must(t, err)
-	fleet.Must(t, conn.SetReadDeadline(time.Now().Add(30*time.Second)))
+	cases.Must(conn.Write([]byte("SYNC\r\n")))(t)
+	cases.NoError(t, conn.SetReadDeadline(time.Now().Add(30*time.Second)))
 	b := make([]byte, 64)
 	for {
 		k, err := conn.Read(b)

@@ -11,6 +11,7 @@ import (
 	"github.com/quorumlock/redlock"
 	"github.com/quorumlock/redlock/integration/fleet"
 	"github.com/quorumlock/redlock/integration/masters"
+	"github.com/quorumlock/redlock/internal/cases"
 )
 
 // The compose file, the configuration and, with passwords, the users of docs/deploy run as they stand: five masters
@@ -35,8 +36,7 @@ func TestTheComposeFileRuns(t *testing.T) {
 	}
 	l := fleet.Guarded(t, urls, period, redlock.WithTTL(ttl), redlock.WithPrefix("app:"))
 	fleet.Eventually(t, "five healthy nodes", func() bool { return fleet.Healthy(t, l) })
-	ids, err := compose("ps", "--quiet")
-	fleet.Must(t, err)
+	ids := cases.Must(compose("ps", "--quiet"))(t)
 	const rights = "{{.Config.User}} {{.HostConfig.ReadonlyRootfs}} {{.HostConfig.CapDrop}} {{.HostConfig.SecurityOpt}}"
 	all := strings.Fields(string(ids))
 	if len(all) != 5 {
@@ -49,24 +49,22 @@ func TestTheComposeFileRuns(t *testing.T) {
 			t.Errorf("a container has %s, %v, want %s", got, err, want)
 		}
 	}
-	k, err := l.Lock(t.Context(), "job")
-	fleet.Must(t, err)
+	k := cases.Must(l.Lock(t.Context(), "job"))(t)
 	if out, err := compose("kill", "redis-1"); err != nil {
 		t.Errorf("kill: %v\n%s", err, out)
 	}
-	fleet.Must(t, k.Extend(t.Context()))
+	cases.NoError(t, k.Extend(t.Context()))
 	if out, err := compose("start", "redis-1"); err != nil {
 		t.Errorf("start: %v\n%s", err, out)
 	}
 	fleet.Eventually(t, "five healthy nodes again", func() bool { return fleet.Healthy(t, l) })
-	fleet.Must(t, k.Unlock())
+	cases.NoError(t, k.Unlock())
 }
 
 // composer returns what runs Docker's compose tool, by either of its names, on docs/deploy/compose.yaml.
 func composer(t *testing.T) func(args ...string) ([]byte, error) {
 	t.Helper()
-	image, err := masters.Image(t.Context())
-	fleet.Must(t, err)
+	image := cases.Must(masters.Image(t.Context()))(t)
 	tool := []string{"docker-compose"}
 	if _, err := exec.LookPath(tool[0]); err != nil {
 		if tool = []string{"docker", "compose"}; exec.Command(tool[0], "compose", "version").Run() != nil {
@@ -74,9 +72,9 @@ func composer(t *testing.T) func(args ...string) ([]byte, error) {
 		}
 	}
 	users := filepath.Join(t.TempDir(), "users.acl")
-	fleet.Must(t, os.Chmod(filepath.Dir(users), 0o755))
+	cases.NoError(t, os.Chmod(filepath.Dir(users), 0o755))
 	//nolint:gosec // another user reads it
-	fleet.Must(t, os.WriteFile(users, []byte(fleet.WithPasswords(fleet.UsersFile(t))), 0o644))
+	cases.NoError(t, os.WriteFile(users, []byte(fleet.WithPasswords(fleet.UsersFile(t))), 0o644))
 	tool = append(tool, "--project-name", fmt.Sprintf("redlock-%d", os.Getpid()),
 		"--file", "../../docs/deploy/compose.yaml")
 	return func(args ...string) ([]byte, error) {

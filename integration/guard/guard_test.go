@@ -12,6 +12,7 @@ import (
 	"github.com/quorumlock/redlock"
 	"github.com/quorumlock/redlock/integration/fleet"
 	"github.com/quorumlock/redlock/integration/masters"
+	"github.com/quorumlock/redlock/internal/cases"
 )
 
 const (
@@ -19,25 +20,14 @@ const (
 	ttl    = 4 * time.Second
 )
 
-// forget kills three of five masters, and starts them again without what they knew.
-func forget(t *testing.T, f fleet.Fleet) {
-	t.Helper()
-	restartEmpty(t, f.Nodes[:3])
-}
-
+// restartEmpty kills masters, and starts them again without what they knew.
 func restartEmpty(t *testing.T, nodes []*masters.Node) {
 	t.Helper()
 	var g errgroup.Group
 	for _, n := range nodes {
 		g.Go(n.RestartEmpty)
 	}
-	fleet.Must(t, g.Wait())
-}
-
-// connected reports whether the Locker is connected to all its nodes.
-func connected(t *testing.T, l *redlock.Locker) bool {
-	t.Helper()
-	return !slices.ContainsFunc(l.Status(t.Context()), func(n redlock.NodeStatus) bool { return !n.Connected })
+	cases.NoError(t, g.Wait())
 }
 
 // With it, nobody gets the lock before the first hold is over, and who waits is told why.
@@ -47,10 +37,9 @@ func TestWithTheGuardItDoesNot(t *testing.T) {
 		f := fleet.StartSpec(t, 5, masters.Spec{})
 		opts := []redlock.Option{redlock.WithTTL(ttl), redlock.WithoutRenewal()}
 		a, b := f.Guarded(t, period, opts...), f.Guarded(t, period, opts...)
-		first, err := a.Lock(t.Context(), "job") // waits for the masters, which have just started
-		fleet.Must(t, err)
+		first := cases.Must(a.Lock(t.Context(), "job"))(t) // waits for the masters, which have just started
 		before := time.Now()
-		forget(t, f)
+		restartEmpty(t, f.Nodes[:3])
 		restarted := time.Now() // all of them: a container takes its time
 		var who map[string]time.Time
 		var asked, told time.Time
@@ -65,9 +54,9 @@ func TestWithTheGuardItDoesNot(t *testing.T) {
 						fleet.Unsafe(t, "granted while the first hold was valid")
 					}
 					// The machine was busy for the whole of the period, so nobody saw it: once more.
-					fleet.Must(t, k.Unlock())
+					cases.NoError(t, k.Unlock())
 					before = time.Now()
-					forget(t, f)
+					restartEmpty(t, f.Nodes[:3])
 					restarted, unseen = time.Now(), true
 					return true
 				}
@@ -92,8 +81,7 @@ func TestWithTheGuardItDoesNot(t *testing.T) {
 		second, err := b.Lock(ctx, "job")
 		if err != nil {
 			fleet.WantIs(t, err, context.DeadlineExceeded)
-			second, err = b.Lock(t.Context(), "job")
-			fleet.Must(t, err)
+			second = cases.Must(b.Lock(t.Context(), "job"))(t)
 		}
 		waited, after := time.Since(before), time.Since(restarted)
 		if waited < period {
@@ -123,7 +111,9 @@ func TestColdStart(t *testing.T) {
 		// All are to abstain, so the period must be longer than a busy machine takes to start them.
 		for period := period; ; period *= 2 {
 			l = f.Guarded(t, period, redlock.WithTTL(ttl))
-			fleet.Eventually(t, "all nodes are connected", func() bool { return connected(t, l) })
+			fleet.Eventually(t, "all nodes are connected", func() bool {
+				return !slices.ContainsFunc(l.Status(t.Context()), func(n redlock.NodeStatus) bool { return !n.Connected })
+			})
 			k, err := l.TryLock(t.Context(), "job")
 			if err != nil {
 				if abstaining = abstainers(t, err); len(abstaining) == 5 {
@@ -134,11 +124,12 @@ func TestColdStart(t *testing.T) {
 				t.Fatalf("got %v, want five nodes that abstain", err)
 			}
 			if err == nil {
-				fleet.Must(t, k.Unlock())
+				cases.NoError(t, k.Unlock())
 			}
 			restartEmpty(t, f.Nodes)
 		}
-		until := thirdOf(abstaining)
+		// When the third of five nodes votes: with it there is a majority.
+		until := slices.SortedFunc(maps.Values(abstaining), time.Time.Compare)[2]
 		for {
 			asked := time.Now()
 			k, err := l.TryLock(t.Context(), "job")
@@ -148,7 +139,7 @@ func TestColdStart(t *testing.T) {
 				}
 				m.Bound(asked.Before(until.Add(500*time.Millisecond)),
 					"granted %v after the third node's vote counts", asked.Sub(until))
-				fleet.Must(t, k.Unlock())
+				cases.NoError(t, k.Unlock())
 				return
 			}
 			if asked.After(until.Add(time.Minute)) {
@@ -157,9 +148,4 @@ func TestColdStart(t *testing.T) {
 			time.Sleep(2 * time.Millisecond)
 		}
 	})
-}
-
-// thirdOf returns when the third of five nodes votes: with it there is a majority.
-func thirdOf(abstaining map[string]time.Time) time.Time {
-	return slices.SortedFunc(maps.Values(abstaining), time.Time.Compare)[2]
 }

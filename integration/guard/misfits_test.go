@@ -15,7 +15,6 @@ import (
 	"github.com/quorumlock/redlock/integration/fleet"
 	"github.com/quorumlock/redlock/integration/masters"
 	"github.com/quorumlock/redlock/internal/cases"
-	"github.com/quorumlock/redlock/internal/ports"
 	"github.com/quorumlock/redlock/internal/redisserver"
 )
 
@@ -27,18 +26,16 @@ func TestDoctorKnowsEachMisfit(t *testing.T) {
 	if os.Getenv("REDLOCK_PROVIDER") == masters.Containers {
 		t.Skip("these servers are processes")
 	}
-	command := buildCommand(t)
-	authority, err := redisserver.NewAuthority()
-	fleet.Must(t, err)
+	command := fleet.BuildCommand(t)
+	authority := cases.Must(redisserver.NewAuthority())(t)
 	ca := filepath.Join(t.TempDir(), "ca.pem")
 	for name, text := range authority.Files() {
 		if strings.Contains(name, "ca") {
-			fleet.Must(t, os.WriteFile(ca, []byte(text), 0o600))
+			cases.NoError(t, os.WriteFile(ca, []byte(text), 0o600))
 		}
 	}
 	launch := func(c redisserver.Config) *redisserver.Server {
-		s, err := redisserver.Launch(t.Context(), c)
-		fleet.Must(t, err)
+		s := cases.Must(redisserver.Launch(t.Context(), c))(t)
 		t.Cleanup(func() { _ = s.Remove(context.Background()) })
 		return s
 	}
@@ -56,9 +53,7 @@ func TestDoctorKnowsEachMisfit(t *testing.T) {
 	}).Addr()
 	cluster := launch(redisserver.Config{Args: []string{"--cluster-enabled", "yes"}}).Addr()
 	replica := launch(redisserver.Config{Args: []string{"--replicaof", strings.Replace(sound, ":", " ", 1)}}).Addr()
-	gone, err := ports.Reserve()
-	fleet.Must(t, err)
-	t.Cleanup(gone.Release)
+	gone := fleet.FreshAddr(t)
 	sentinel := fleet.StartSentinel(t, "main", sound)
 	var users []string
 	refused := map[string]string{} // what does not work, by the commands that a user may not use
@@ -107,7 +102,7 @@ func TestDoctorKnowsEachMisfit(t *testing.T) {
 			"certificate wanted", "rediss://ADDR", strict, "[certificate] ADDR: it does not accept the TLS handshake: " +
 				"certificate required\n   set --cert and --key", "", "--ca=" + ca,
 		},
-		{"unreachable", "redis://ADDR", gone.Addr(), "[unreachable] ADDR: dial tcp ADDR: connect: connection refused"},
+		{"unreachable", "redis://ADDR", gone, "[unreachable] ADDR: dial tcp ADDR: connect: connection refused"},
 		{"Sentinel", "redis://ADDR", sentinel, "[refused] ADDR: refused: " + isSentinel, none + "refused: " + isSentinel},
 		{"cluster", "redis://ADDR", cluster, "[refused] ADDR: refused: it runs in cluster mode (cluster-enabled yes)"},
 		{"HTTP", "redis://ADDR", server, "[not-redis] ADDR: " + isHTTP, none + "unreachable: " + isHTTP},
@@ -171,16 +166,4 @@ func TestDoctorKnowsEachMisfit(t *testing.T) {
 			}
 		})
 	}
-}
-
-// buildCommand builds the command and returns its path.
-func buildCommand(t *testing.T) string {
-	t.Helper()
-	binary := filepath.Join(t.TempDir(), "redlock")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "./cmd/redlock")
-	build.Dir = "../.."
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
-	return binary
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/quorumlock/redlock"
 	"github.com/quorumlock/redlock/integration/fleet"
 	"github.com/quorumlock/redlock/integration/masters"
+	"github.com/quorumlock/redlock/internal/cases"
 )
 
 // A trouble is a way in which a server refuses work. admin is an open connection to it.
@@ -28,8 +29,7 @@ func TestRefusals(t *testing.T) {
 	do := func(command string, args ...any) func(*testing.T, *masters.Node, redis.Conn) {
 		return func(t *testing.T, _ *masters.Node, admin redis.Conn) {
 			t.Helper()
-			_, err := admin.Do(command, args...)
-			fleet.Must(t, err)
+			cases.Must(admin.Do(command, args...))(t)
 		}
 	}
 	set := func(name, value string) func(*testing.T, *masters.Node, redis.Conn) {
@@ -47,13 +47,9 @@ func TestRefusals(t *testing.T) {
 		{code: "OOM", begin: set("maxmemory", "1"), end: set("maxmemory", "0")},
 		{code: "NOREPLICAS", begin: set("min-replicas-to-write", "1"), end: set("min-replicas-to-write", "0")},
 		{code: "NOAUTH", begin: reconnect("requirepass", "secret"), end: reconnect("requirepass", "")},
-		{
-			code: "NOPERM", begin: do("ACL", "SETUSER", "default", "-evalsha"), end: do("ACL", "SETUSER", "default", "+@all"),
-		},
+		{code: "NOPERM", begin: do("ACL", "SETUSER", "default", "-evalsha"), end: do("ACL", "SETUSER", "default", "+@all")},
 		{code: "MAXCLIENTS", begin: reconnect("maxclients", "1"), end: set("maxclients", "100")},
-		{
-			says: "it is a replica of", begin: do("REPLICAOF", "127.0.0.1", 1), end: do("REPLICAOF", "NO", "ONE"),
-		},
+		{says: "it is a replica of", begin: do("REPLICAOF", "127.0.0.1", 1), end: do("REPLICAOF", "NO", "ONE")},
 		{code: "BUSY", args: []string{"--lua-time-limit", "50"}, begin: keepBusy, end: endScript},
 		{
 			code: "LOADING", begin: loadSlowly, end: func(*testing.T, *masters.Node, redis.Conn) {}, // by itself
@@ -65,8 +61,7 @@ func TestRefusals(t *testing.T) {
 			// As the default user, whatever rights the suite runs with: these are what is taken away.
 			f := fleet.StartSpec(t, 1, masters.Spec{ClientUser: "default", Args: c.args})
 			n := f.Nodes[0]
-			admin, err := n.Dial(t.Context(), 20*time.Second)
-			fleet.Must(t, err)
+			admin := cases.Must(n.Dial(t.Context(), 20*time.Second))(t)
 			defer func() { _ = admin.Close() }()
 			l := f.Locker(t, redlock.WithTTL(time.Second))
 			c.begin(t, n, admin)
@@ -103,11 +98,10 @@ func (c trouble) refuses(t *testing.T, l *redlock.Locker) bool {
 // keepBusy makes the master run a script that does not end.
 func keepBusy(t *testing.T, n *masters.Node, _ redis.Conn) {
 	t.Helper()
-	endless, err := n.Dial(t.Context(), 20*time.Second)
-	fleet.Must(t, err)
+	endless := cases.Must(n.Dial(t.Context(), 20*time.Second))(t)
 	t.Cleanup(func() { _ = endless.Close() })
-	fleet.Must(t, endless.Send("EVAL", "while true do end", 0))
-	fleet.Must(t, endless.Flush())
+	cases.NoError(t, endless.Send("EVAL", "while true do end", 0))
+	cases.NoError(t, endless.Flush())
 }
 
 func endScript(t *testing.T, _ *masters.Node, admin redis.Conn) {
@@ -121,12 +115,10 @@ func endScript(t *testing.T, _ *masters.Node, admin redis.Conn) {
 // loadSlowly restarts the master with a file that takes it a while to load.
 func loadSlowly(t *testing.T, n *masters.Node, admin redis.Conn) {
 	t.Helper()
-	_, err := admin.Do("EVAL", "for i = 1, 10000 do redis.call('SET', 'k' .. i, 'v') end", 0)
-	fleet.Must(t, err)
-	_, err = admin.Do("SAVE")
-	fleet.Must(t, err)
-	fleet.Must(t, n.Kill())
+	cases.Must(admin.Do("EVAL", "for i = 1, 10000 do redis.call('SET', 'k' .. i, 'v') end", 0))(t)
+	cases.Must(admin.Do("SAVE"))(t)
+	cases.NoError(t, n.Kill())
 	started := make(chan error, 1)
 	go func() { started <- n.Start() }() // returns when it has loaded
-	t.Cleanup(func() { fleet.Must(t, <-started) })
+	t.Cleanup(func() { cases.NoError(t, <-started) })
 }

@@ -18,7 +18,6 @@ import (
 // clientVariable makes this program a client. It is the client's settings, in JSON.
 const clientVariable = "REDLOCK_HISTORY_CLIENT"
 
-// settings are what a client is told.
 type settings struct {
 	Name        string
 	Nodes, To   []string // the URLs of the nodes, and of those to which they are being changed
@@ -75,11 +74,10 @@ func (c *client) run() (err error) {
 		time.Sleep(time.Second)
 		c.locker, err = redlock.New(c.Nodes, opts...)
 	}
-	switch {
-	case err == nil:
-	case refused(): // to the end
+	if refused() { // to the end
 		return nil
-	default:
+	}
+	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, c.locker.Close()) }()

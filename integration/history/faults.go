@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"slices"
 	"syscall"
@@ -84,7 +85,6 @@ var menu = []fault{
 	}},
 }
 
-// command asks a master to do something.
 func command(name string, args ...any) func(*masters.Node) error {
 	return func(n *masters.Node) error {
 		_, err := n.Do(name, args...)
@@ -129,9 +129,7 @@ func network(do func(p *faultproxy.Proxy, by time.Duration)) func(b *breaking) (
 		}
 		return func() (err error) {
 			for _, p := range chosen {
-				if healed := p.Heal(); healed != nil {
-					err = healed
-				}
+				err = errors.Join(err, p.Heal())
 			}
 			return err
 		}, true
@@ -144,7 +142,6 @@ func (b *breaking) node(from, to int, harm, mend func(*masters.Node) error) (fun
 	return b.harm(i, 2, func() error { return harm(b.fleet[i]) }, func() error { return mend(b.fleet[i]) })
 }
 
-// client breaks one of the client processes.
 func (b *breaking) client(harm, mend func(*process) error) (func() error, bool) {
 	i := b.random.IntN(len(b.processes))
 	p := b.processes[i]

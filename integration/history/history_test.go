@@ -68,11 +68,8 @@ func TestTheJudgesFindWhatIsWrong(t *testing.T) {
 		"a token out of order": {with(2, func(r *record) { r.Token = 15 }), "order"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := report{
-				running: &running{
-					config: config{every: time.Second, guard: leastGuard, out: t.TempDir()}, history: c.history,
-				},
-			}
+			settings := config{every: time.Second, guard: leastGuard, out: t.TempDir()}
+			f := report{running: &running{config: settings, history: c.history}}
 			cases.NoError(t, f.judge())
 			found, want := "", 0
 			if len(f.verdict.Broken) > 0 {

@@ -41,10 +41,9 @@ func twice(done, forgot []act) (wrong []string) {
 			if second.Begun < first.Begun {
 				first, second = second, first
 			}
-			if d.About != e.About || forgotten(forgot, first, second) {
-				continue
+			if d.About == e.About && !forgotten(forgot, first, second) {
+				wrong = append(wrong, fmt.Sprintf("%s was done by %s and by %s", d.About, first.Client, second.Client))
 			}
-			wrong = append(wrong, fmt.Sprintf("%s was done by %s and by %s", d.About, first.Client, second.Client))
 		}
 	}
 	return wrong
@@ -58,16 +57,13 @@ func forgotten(forgot []act, first, second act) bool {
 			over[[2]any{f.Client, f.Begun}] = true
 		}
 	}
-	for _, f := range forgot {
+	return slices.ContainsFunc(forgot, func(f act) bool {
 		ended := f.Ended
 		if ended == 0 && !over[[2]any{f.Client, f.Begun}] {
 			ended = second.Begun // it was killed in between: what it has sent may still count
 		}
-		if f.About == first.About && f.Begun < second.Begun && ended > first.Begun {
-			return true
-		}
-	}
-	return false
+		return f.About == first.About && f.Begun < second.Begun && ended > first.Begun
+	})
 }
 
 // beyond returns which permits there are too many. Of each, the judges see that it has one holder at a time.

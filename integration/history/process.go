@@ -68,7 +68,6 @@ func (p *process) move(ctx context.Context, nodes, to []string) error {
 	return p.start(ctx)
 }
 
-// end lets the process come to its end.
 func (p *process) end() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

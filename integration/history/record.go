@@ -66,10 +66,9 @@ func (r record) valid() bool { return r.Granted < r.Ended }
 
 // hold is the record as the judge of tokens wants it.
 func (r record) hold() tokens.Hold {
-	at := func(ns int64) time.Duration { return time.Duration(ns) }
 	return tokens.Hold{
 		Name: r.Name, Reads: r.Kind == reading, Token: r.Token,
-		Asked: at(r.Asked), Granted: at(r.Granted), Ended: at(r.Ended),
+		Asked: time.Duration(r.Asked), Granted: time.Duration(r.Granted), Ended: time.Duration(r.Ended),
 	}
 }
 

@@ -14,7 +14,6 @@ import (
 	"github.com/quorumlock/redlock/integration/tokens"
 )
 
-// report is what a run has found.
 type report struct {
 	*running
 	verdict tokens.Verdict

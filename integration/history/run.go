@@ -15,7 +15,6 @@ import (
 	"github.com/quorumlock/redlock/internal/faultproxy"
 )
 
-// config is the size of a run.
 type config struct {
 	length   time.Duration // of the faults
 	calm     time.Duration // before and after them
@@ -32,7 +31,6 @@ type config struct {
 // leastGuard is the shortest restart guard under which holds with the clients' TTL exclude each other.
 const leastGuard = 2 * time.Second
 
-// running is a run under way.
 type running struct {
 	config
 	fleet     []*masters.Node
@@ -53,7 +51,6 @@ type running struct {
 	moved   int // how often a client got another list
 }
 
-// count counts a fault.
 func (r *running) count(fault string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -19,6 +19,7 @@ import (
 	"github.com/quorumlock/redlock/integration/fleet"
 	"github.com/quorumlock/redlock/integration/masters"
 	"github.com/quorumlock/redlock/internal/boottime"
+	"github.com/quorumlock/redlock/internal/cases"
 	"github.com/quorumlock/redlock/internal/faultproxy"
 )
 
@@ -87,12 +88,7 @@ func TestACommandHasStoppedBeforeTheNextBegins(t *testing.T) {
 	t.Parallel()
 	rounds, each := fleet.Sized(1, 5), fleet.Sized(3, 20)
 	f := fleet.Start(t, 5)
-	redlock := filepath.Join(t.TempDir(), "redlock")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", redlock, "./cmd/redlock")
-	build.Dir = "../.."
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
+	redlock := fleet.BuildCommand(t)
 	cuts := []func(*faultproxy.Proxy){
 		func(p *faultproxy.Proxy) { p.Hold(faultproxy.Up); p.Hold(faultproxy.Down) },
 		(*faultproxy.Proxy).Refuse,
@@ -134,14 +130,14 @@ func cutOff(
 			"run", "--nodes=" + strings.Join(urls, ","), "--no-restart-guard", "--node-timeout=1s", "--quiet",
 			"--ttl=" + ttl.String(), "--term-before=" + before, name, "--", os.Args[0], who, stops,
 		}, func([]byte) { begun <- struct{}{} })
-		fleet.Must(t, err)
+		cases.NoError(t, err)
 		t.Cleanup(func() { _ = p.End() }) // it may have ended
 		return p, begun
 	}
 	var holders, nexts []*child.Process
 	for i := range locks {
 		name := filepath.Join(t.TempDir(), fmt.Sprint(i)) // of the lock, too
-		fleet.Must(t, os.WriteFile(name, nil, 0o600))
+		cases.NoError(t, os.WriteFile(name, nil, 0o600))
 		marks = append(marks, name)
 		holder, begun := run(nw.URLs, name, "holder", stops)
 		<-begun
@@ -161,7 +157,7 @@ func cutOff(
 		if err := holder.Wait(); !errors.As(err, &exit) || exit.ExitCode() != 79 {
 			t.Errorf("the holder ended with %v, want 79", err)
 		}
-		fleet.Must(t, nexts[i].Wait())
+		cases.NoError(t, nexts[i].Wait())
 	}
 	return marks
 }
@@ -169,8 +165,7 @@ func cutOff(
 // judge returns the last that the holder's command did, whether that was to end by itself, and the first of the next.
 func judge(t *testing.T, marks string) (last, first mark, stopped bool) {
 	t.Helper()
-	file, err := os.Open(marks) //nolint:gosec // our own
-	fleet.Must(t, err)
+	file := cases.Must(os.Open(marks))(t) //nolint:gosec // our own
 	defer func() { _ = file.Close() }()
 	for lines := bufio.NewScanner(file); lines.Scan(); {
 		var m mark

@@ -15,6 +15,7 @@ import (
 	"github.com/quorumlock/redlock/integration/child"
 	"github.com/quorumlock/redlock/integration/fleet"
 	"github.com/quorumlock/redlock/integration/masters"
+	"github.com/quorumlock/redlock/internal/cases"
 )
 
 // holderNodes makes this program the holder: these are the nodes' URLs.
@@ -25,8 +26,7 @@ const (
 	holderTTL  = time.Second
 )
 
-// register is the demo resource: a value that refuses whoever comes with a
-// token smaller than the largest it has seen.
+// register is the demo resource: a value that refuses whoever comes with a token smaller than the largest it has seen.
 type register struct {
 	token   int64
 	value   string
@@ -86,9 +86,8 @@ func runHolder() int {
 	return 0
 }
 
-// The scenario of the literature, with the process really stopped: nothing in
-// it can run, neither the library's timer nor the garbage collector. It goes on
-// right where it was, between two writes, when somebody else holds the lock.
+// The scenario of the literature, with the process really stopped: nothing in it can run, neither the library's timer
+// nor the garbage collector. It goes on right where it was, between two writes, when somebody else holds the lock.
 func TestAStoppedHolderWritesNothingAfterItsEnd(t *testing.T) {
 	t.Parallel()
 	f := fleet.Start(t, 5)
@@ -104,7 +103,7 @@ func TestAStoppedHolderWritesNothingAfterItsEnd(t *testing.T) {
 			}
 			said <- m
 		})
-		fleet.Must(t, err)
+		cases.NoError(t, err)
 		var r register
 		var first message
 		for range 20 {
@@ -113,7 +112,7 @@ func TestAStoppedHolderWritesNothingAfterItsEnd(t *testing.T) {
 				t.Fatalf("the holder said %+v before it was stopped: did the machine stand still for its TTL?", first)
 			}
 		}
-		fleet.Must(t, p.Signal(syscall.SIGSTOP))
+		cases.NoError(t, p.Signal(syscall.SIGSTOP))
 
 		k := fleet.Lock(t, f.Locker(t), holderName) // after the TTL: the stopped holder renews nothing
 		if k.Token() <= first.Token {
@@ -125,8 +124,8 @@ func TestAStoppedHolderWritesNothingAfterItsEnd(t *testing.T) {
 		}
 		r.write(k.Token(), "successor")
 		resumed := time.Now()
-		fleet.Must(t, p.Signal(syscall.SIGCONT))
-		fleet.Must(t, p.Wait())
+		cases.NoError(t, p.Signal(syscall.SIGCONT))
+		cases.NoError(t, p.Wait())
 		close(said)
 
 		ended := false
@@ -157,7 +156,7 @@ func TestAStoppedHolderWritesNothingAfterItsEnd(t *testing.T) {
 		if r.refused == 0 {
 			t.Error("the register refused nothing")
 		}
-		fleet.Must(t, k.Unlock())
+		cases.NoError(t, k.Unlock())
 	}
 	t.Logf("%d holders stopped past their validity and resumed: %d writes through lock.Context after that, "+
 		"%d already past the check and refused, %d sent in spite of it and refused",

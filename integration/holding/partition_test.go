@@ -14,6 +14,7 @@ import (
 	"github.com/quorumlock/redlock"
 	"github.com/quorumlock/redlock/integration/fleet"
 	"github.com/quorumlock/redlock/integration/masters"
+	"github.com/quorumlock/redlock/internal/cases"
 	"github.com/quorumlock/redlock/internal/faultproxy"
 )
 
@@ -108,20 +109,17 @@ func partition(
 
 	expiries := make([][]time.Time, holds)
 	for _, n := range f.Nodes {
-		conn, err := n.Dial(ctx, 5*time.Second)
-		fleet.Must(t, err)
+		conn := cases.Must(n.Dial(ctx, 5*time.Second))(t)
 		for i := range held {
-			fleet.Must(t, conn.Send("PTTL", name(i)))
+			cases.NoError(t, conn.Send("PTTL", name(i)))
 		}
-		fleet.Must(t, conn.Flush())
+		cases.NoError(t, conn.Flush())
 		for i := range held {
-			left, err := redis.Int64(conn.Receive())
-			fleet.Must(t, err)
-			// Read late, so the expiry is earlier: by no more than the round
-			// trip, and by the millisecond that Redis rounds up.
+			left := cases.Must(redis.Int64(conn.Receive()))(t)
+			// Read late, so the expiry is earlier: by no more than the round trip, and by the millisecond that Redis rounds up.
 			expiries[i] = append(expiries[i], time.Now().Add(time.Duration(left)*time.Millisecond))
 		}
-		fleet.Must(t, conn.Close())
+		cases.NoError(t, conn.Close())
 	}
 
 	losses := make([]loss, holds)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/quorumlock/redlock"
 	"github.com/quorumlock/redlock/integration/fleet"
 	"github.com/quorumlock/redlock/integration/masters"
+	"github.com/quorumlock/redlock/internal/cases"
 )
 
 // The library's promises about time, with masters that are sick: make bounds alone judges them, without the race
@@ -26,16 +28,15 @@ const (
 	slack = 100 * time.Millisecond
 )
 
-// cycles locks and unlocks distinct names from some goroutines for a while. It
-// returns how long each cycle that began after the settling time took, sorted. A cycle that found too few nodes in time
-// is a missed bound; any other failure is one of the test.
-func cycles(
-	t *testing.T, m *fleet.Measurement, l *redlock.Locker, goroutines int, settle, measure time.Duration,
-) []time.Duration {
+// cycles locks and unlocks distinct names from some goroutines for a while. It returns how long each cycle that began
+// after the settling time took, sorted. A cycle that found too few nodes in time is a missed bound; any other failure
+// is one of the test.
+func cycles(t *testing.T, m *fleet.Measurement, l *redlock.Locker, settle, measure time.Duration) []time.Duration {
 	t.Helper()
+	const goroutines = 16
 	begin := time.Now()
 	took := make([][]time.Duration, goroutines)
-	late := make([]int, goroutines)
+	var late atomic.Int64
 	var workers errgroup.Group
 	for g := range goroutines {
 		workers.Go(func() error {
@@ -50,7 +51,7 @@ func cycles(
 					err = k.Unlock()
 				}
 				if errors.Is(err, redlock.ErrNoQuorum) {
-					late[g]++
+					late.Add(1)
 					continue
 				}
 				if err != nil {
@@ -62,19 +63,15 @@ func cycles(
 			}
 		})
 	}
-	fleet.Must(t, workers.Wait())
+	cases.NoError(t, workers.Wait())
 	all := append(slices.Concat(took...), 0) // never none
 	slices.Sort(all)
-	missed := 0
-	for _, n := range late {
-		missed += n
-	}
-	m.Bound(missed == 0 && len(all) > goroutines,
-		"%d cycles of %d found a majority in time", len(all)-1, len(all)-1+missed)
+	found, missed := len(all)-1, int(late.Load())
+	m.Bound(missed == 0 && found >= goroutines, "%d cycles of %d found a majority in time", found, found+missed)
 	return all
 }
 
-func percentile(sorted []time.Duration, p int) time.Duration { return sorted[len(sorted)*p/100] }
+func p99(sorted []time.Duration) time.Duration { return sorted[len(sorted)*99/100] }
 
 // redsync: one of three nodes frozen, and TryLock still blocked after 15 s.
 func TestOneFrozenMasterCostsNothingAfterItsFirstTimeout(t *testing.T) {
@@ -82,15 +79,15 @@ func TestOneFrozenMasterCostsNothingAfterItsFirstTimeout(t *testing.T) {
 	f := fleet.Start(t, 5)
 	l := f.Locker(t, redlock.WithNodeTimeout(nodeTimeout))
 	fleet.Measure(t, func(m *fleet.Measurement) {
-		healthy := cycles(t, m, l, 16, 100*time.Millisecond, time.Second)
-		fleet.Must(t, f.Nodes[0].Pause())
-		frozen := cycles(t, m, l, 16, nodeTimeout+100*time.Millisecond, 2*time.Second)
-		fleet.Must(t, f.Nodes[0].Resume())
+		healthy := cycles(t, m, l, 100*time.Millisecond, time.Second)
+		cases.NoError(t, f.Nodes[0].Pause())
+		frozen := cycles(t, m, l, nodeTimeout+100*time.Millisecond, 2*time.Second)
+		cases.NoError(t, f.Nodes[0].Resume())
 		// 5 ms is the promise. On a busy machine all masters together do not keep it either.
-		limit := max(5*time.Millisecond, 2*percentile(healthy, 99))
-		m.Bound(percentile(frozen, 99) <= limit,
+		limit := max(5*time.Millisecond, 2*p99(healthy))
+		m.Bound(p99(frozen) <= limit,
 			"p99 of %d cycles with all masters: %v; of %d with one frozen: %v (the longest: %v), want %v at most",
-			len(healthy), percentile(healthy, 99), len(frozen), percentile(frozen, 99), frozen[len(frozen)-1], limit)
+			len(healthy), p99(healthy), len(frozen), p99(frozen), frozen[len(frozen)-1], limit)
 	})
 	f.WantClean(t) // what the frozen master was told is undone as well
 }
@@ -109,14 +106,12 @@ func TestEveryOperationReturnsWithinTheNodeTimeout(t *testing.T) {
 		} {
 			fleet.Measure(t, func(m *fleet.Measurement) {
 				fleet.Eventually(t, "all nodes grant", func() bool { return f.Grants(t, l) == 5 })
-				held, err := l.Lock(t.Context(), rand.Text())
-				fleet.Must(t, err)
+				held := cases.Must(l.Lock(t.Context(), rand.Text()))(t)
 				fleet.Eventually(t, "all nodes have granted", func() bool { return f.Holders(t, held.Name(), held.Owner()) == 5 })
-				// The operation meets masters that have just been frozen,
-				// before the library has found out.
+				// The operation meets masters that have just been frozen, before the library has found out.
 				each(t, f.Nodes[:frozen], (*masters.Node).Pause)
 				start := time.Now()
-				err = do(held)
+				err := do(held)
 				took := time.Since(start)
 				each(t, f.Nodes[:frozen], (*masters.Node).Resume)
 				m.Bound(took <= nodeTimeout+slack,
@@ -127,7 +122,7 @@ func TestEveryOperationReturnsWithinTheNodeTimeout(t *testing.T) {
 				case frozen == 1 && errors.Is(err, redlock.ErrNoQuorum):
 					m.Bound(false, "one frozen: %s: %v", name, err) // the others were late as well
 				case frozen == 1:
-					fleet.Must(t, err)
+					cases.NoError(t, err)
 				}
 			})
 		}
@@ -141,14 +136,17 @@ func TestTwoRefusingMastersCostNothing(t *testing.T) {
 	fleet.Measure(t, func(m *fleet.Measurement) {
 		rate := func() float64 {
 			const measure = 300 * time.Millisecond
-			return float64(len(cycles(t, m, l, 16, 50*time.Millisecond, measure))) / measure.Seconds()
+			return float64(len(cycles(t, m, l, 50*time.Millisecond, measure))) / measure.Seconds()
 		}
 		var healthy, refused []float64
 		for range 5 { // interleaved, so that both meet the same machine
 			fleet.Eventually(t, "all nodes grant", func() bool { return f.Grants(t, l) == 5 })
 			all := rate()
 			each(t, f.Nodes[:2], (*masters.Node).Kill)
-			fleet.Eventually(t, "the rest grants", func() bool { return works(t, l) })
+			fleet.Eventually(t, "the rest grants", func() bool {
+				k, err := l.TryLock(t.Context(), "three of five")
+				return err == nil && k.Unlock() == nil
+			})
 			rest := rate()
 			each(t, f.Nodes[:2], (*masters.Node).Start)
 			healthy, refused = append(healthy, all), append(refused, rest)
@@ -162,19 +160,9 @@ func TestTwoRefusingMastersCostNothing(t *testing.T) {
 	})
 }
 
-// works reports whether the Locker works with the nodes that are left.
-func works(t *testing.T, l *redlock.Locker) bool {
-	t.Helper()
-	k, err := l.TryLock(t.Context(), "three of five")
-	if err != nil {
-		return false
-	}
-	return k.Unlock() == nil
-}
-
 func each(t *testing.T, nodes []*masters.Node, do func(*masters.Node) error) {
 	t.Helper()
 	for _, n := range nodes {
-		fleet.Must(t, do(n))
+		cases.NoError(t, do(n))
 	}
 }

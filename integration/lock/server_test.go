@@ -8,6 +8,7 @@ import (
 	"github.com/quorumlock/redlock"
 	"github.com/quorumlock/redlock/integration/fleet"
 	"github.com/quorumlock/redlock/integration/masters"
+	"github.com/quorumlock/redlock/internal/cases"
 )
 
 // A server that does not know SCRIPT gets the source of a script with the first call of it.
@@ -16,7 +17,7 @@ func TestServersWithoutScript(t *testing.T) {
 	f := fleet.StartSpec(t, 3, masters.Spec{Args: []string{"--rename-command", "SCRIPT", ""}})
 	k := fleet.Lock(t, f.Locker(t, redlock.WithTTL(fleet.Long)), "n")
 	allGrant(t, f, k)
-	fleet.Must(t, k.Unlock())
+	cases.NoError(t, k.Unlock())
 }
 
 // Real masters tell another client at once who holds the lock, with which value, and that it is taken away.
@@ -32,9 +33,9 @@ func TestAWatchIsTold(t *testing.T) {
 		case k == nil:
 			k = fleet.Lock(t, holder, "n", redlock.WithValue("first"))
 		case i.Owner == k.Owner() && i.Value == "first":
-			fleet.Must(t, k.SetValue(t.Context(), "second"))
+			cases.NoError(t, k.SetValue(t.Context(), "second"))
 		case i.Owner == k.Owner() && i.Value == "second":
-			fleet.Must(t, watcher.ForceUnlock(t.Context(), "n", k.Owner()))
+			cases.NoError(t, watcher.ForceUnlock(t.Context(), "n", k.Owner()))
 		case i.Owner == "":
 			fleet.Eventually(t, "the holder is told, too", func() bool { return k.Err() != nil })
 			return
@@ -46,7 +47,7 @@ func TestAWatchIsTold(t *testing.T) {
 func allGrant(t *testing.T, f fleet.Fleet, k *redlock.Lock) {
 	t.Helper()
 	fleet.Eventually(t, "all nodes have granted", func() bool {
-		fleet.Must(t, k.Extend(t.Context()))
+		cases.NoError(t, k.Extend(t.Context()))
 		return f.Holders(t, k.Name(), k.Owner()) == len(f.Nodes)
 	})
 }
@@ -77,26 +78,22 @@ func TestAHundredThousandDeadWaiters(t *testing.T) {
 	before := map[string]int{}
 	for _, n := range f.Nodes {
 		for first := range 100 { // each within a moment, also beside other work
-			_, err := n.Do("EVAL", poison, 0, first*1_000)
-			fleet.Must(t, err)
+			cases.Must(n.Do("EVAL", poison, 0, first*1_000))(t)
 		}
-		stats, err := n.CommandStats()
-		fleet.Must(t, err)
+		stats := cases.Must(n.CommandStats())(t)
 		before[n.Addr()] = stats["publish"]
 	}
-	fleet.Must(t, k.Unlock())
+	cases.NoError(t, k.Unlock())
 	fleet.Eventually(t, "each node has taken a thousand places", func() bool { return left(99_000) })
 	for _, n := range f.Nodes {
-		stats, err := n.CommandStats()
-		fleet.Must(t, err)
+		stats := cases.Must(n.CommandStats())(t)
 		if got := stats["publish"] - before[n.Addr()]; got != 1000 {
 			t.Errorf("%s: a release published %d messages, want 1000", n.Addr(), got)
 		}
 	}
 
 	for _, n := range f.Nodes { // it would take another minute
-		_, err := n.Do("ZREMRANGEBYRANK", "redlock:wait:n", 0, 88_999)
-		fleet.Must(t, err)
+		cases.Must(n.Do("ZREMRANGEBYRANK", "redlock:wait:n", 0, 88_999))(t)
 	}
 	k = fleet.Lock(t, l, "n")
 	allGrant(t, f, k)
@@ -108,6 +105,6 @@ func TestAHundredThousandDeadWaiters(t *testing.T) {
 		got <- err
 	}()
 	fleet.Eventually(t, "another client waits", func() bool { return left(10_001) })
-	fleet.Must(t, k.Unlock())
-	fleet.Must(t, <-got)
+	cases.NoError(t, k.Unlock())
+	cases.NoError(t, <-got)
 }

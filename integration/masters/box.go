@@ -21,7 +21,6 @@ import (
 	"github.com/quorumlock/redlock/internal/redisserver"
 )
 
-// box is one container.
 type box struct {
 	containers
 	spec Spec

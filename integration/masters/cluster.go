@@ -9,6 +9,8 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/quorumlock/redlock/internal/cases"
 )
 
 // Launch starts n masters at once. When one fails, none is left.
@@ -41,10 +43,7 @@ func Remove(nodes []*Node) error {
 // Start starts n masters for the length of a test, which fails where they cannot be had.
 func Start(tb testing.TB, p Provider, n int, spec Spec) []*Node {
 	tb.Helper()
-	nodes, err := Launch(tb.Context(), p, n, spec)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	nodes := cases.Must(Launch(tb.Context(), p, n, spec))(tb)
 	tb.Cleanup(func() {
 		if tb.Failed() {
 			Report(tb, nodes)

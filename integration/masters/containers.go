@@ -38,8 +38,7 @@ type containers struct {
 // prepare makes testcontainers work where there is no registry, and inside a container.
 var prepare = sync.OnceValue(func() error {
 	tclog.SetDefault(silence{})
-	// The reaper that testcontainers starts to clean up after a crash is an
-	// image of its own; we sweep by label instead.
+	// The reaper that testcontainers starts to clean up after a crash is an image of its own; we sweep by label instead.
 	err := os.Setenv("TESTCONTAINERS_RYUK_DISABLED", "true")
 	if _, inContainer := os.Stat("/.dockerenv"); inContainer == nil {
 		// Else it takes the gateway's address for the engine's, and waits a

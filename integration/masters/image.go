@@ -118,7 +118,6 @@ func closure(ctx context.Context, binary string) ([]string, error) {
 	return libraries, nil
 }
 
-// pack writes the image's file system.
 func pack(w io.Writer, binary string, libraries []string) error {
 	tw := tar.NewWriter(w)
 	add := func(h tar.Header, content []byte) error {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/quorumlock/redlock/integration/fleet"
 	"github.com/quorumlock/redlock/integration/masters"
+	"github.com/quorumlock/redlock/internal/cases"
 )
 
 var provider masters.Provider
@@ -37,9 +38,7 @@ func start(t *testing.T, spec masters.Spec) *masters.Node {
 
 func do(t *testing.T, n *masters.Node, command string, args ...any) any {
 	t.Helper()
-	reply, err := n.Do(command, args...)
-	fleet.Must(t, err)
-	return reply
+	return cases.Must(n.Do(command, args...))(t)
 }
 
 func TestFiveMastersAreUpSoonAndIndependent(t *testing.T) {
@@ -62,12 +61,12 @@ func TestFiveMastersAreUpSoonAndIndependent(t *testing.T) {
 func TestKillForgetsAndKeepsTheAddress(t *testing.T) {
 	n := start(t, masters.Spec{})
 	do(t, n, "SET", "k", "v")
-	fleet.Must(t, n.Kill())
+	cases.NoError(t, n.Kill())
 	if _, err := n.Do("PING"); err == nil {
 		t.Fatal("a killed master answers")
 	}
-	fleet.Must(t, n.Kill()) // a second time is no error
-	fleet.Must(t, n.Start())
+	cases.NoError(t, n.Kill()) // a second time is no error
+	cases.NoError(t, n.Start())
 	if got := do(t, n, "GET", "k"); got != nil {
 		t.Errorf("after a restart without persistence: got %q, want nothing", got)
 	}
@@ -76,11 +75,11 @@ func TestKillForgetsAndKeepsTheAddress(t *testing.T) {
 func TestAppendOnlyFileSurvivesKillButNotStartEmpty(t *testing.T) {
 	n := start(t, masters.Spec{Args: []string{"--appendonly", "yes", "--appendfsync", "always"}})
 	do(t, n, "SET", "k", "v")
-	fleet.Must(t, n.Restart())
+	cases.NoError(t, n.Restart())
 	if got, err := redis.String(n.Do("GET", "k")); err != nil || got != "v" {
 		t.Errorf("after kill -9 and start: got %q, %v; want v", got, err)
 	}
-	fleet.Must(t, n.RestartEmpty())
+	cases.NoError(t, n.RestartEmpty())
 	if got := do(t, n, "GET", "k"); got != nil {
 		t.Errorf("after the loss of the disk: got %q, want nothing", got)
 	}
@@ -88,26 +87,25 @@ func TestAppendOnlyFileSurvivesKillButNotStartEmpty(t *testing.T) {
 
 func TestStopAndStart(t *testing.T) {
 	n := start(t, masters.Spec{})
-	fleet.Must(t, n.Stop())
-	fleet.Must(t, n.Start())
+	cases.NoError(t, n.Stop())
+	cases.NoError(t, n.Start())
 	do(t, n, "PING")
 }
 
 func TestPauseHoldsRequestsUntilResume(t *testing.T) {
 	n := start(t, masters.Spec{})
-	c, err := n.Dial(t.Context(), 5*time.Second)
-	fleet.Must(t, err)
+	c := cases.Must(n.Dial(t.Context(), 5*time.Second))(t)
 	defer func() { _ = c.Close() }() // it repeats the timeout below
 	if _, err := c.Do("PING"); err != nil {
 		t.Fatal(err)
 	}
-	fleet.Must(t, n.Pause())
-	fleet.Must(t, c.Send("SET", "k", "late"))
-	fleet.Must(t, c.Flush())
+	cases.NoError(t, n.Pause())
+	cases.NoError(t, c.Send("SET", "k", "late"))
+	cases.NoError(t, c.Flush())
 	if _, err := redis.ReceiveWithTimeout(c, 100*time.Millisecond); err == nil {
 		t.Fatal("a paused master answers")
 	}
-	fleet.Must(t, n.Resume())
+	cases.NoError(t, n.Resume())
 	// The connection's own reader has given up; the server has not.
 	fleet.Eventually(t, "what was sent is carried out after resume", func() bool {
 		got, err := redis.String(n.Do("GET", "k"))
@@ -117,10 +115,10 @@ func TestPauseHoldsRequestsUntilResume(t *testing.T) {
 
 func TestKillAndRemoveAPausedMaster(t *testing.T) {
 	n := start(t, masters.Spec{})
-	fleet.Must(t, n.Pause())
-	fleet.Must(t, n.Kill())
-	fleet.Must(t, n.Start())
-	fleet.Must(t, n.Pause()) // and removed while paused
+	cases.NoError(t, n.Pause())
+	cases.NoError(t, n.Kill())
+	cases.NoError(t, n.Start())
+	cases.NoError(t, n.Pause()) // and removed while paused
 }
 
 func TestPasswordAndACL(t *testing.T) {
@@ -135,10 +133,9 @@ func TestPasswordAndACL(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			n := start(t, spec)
 			do(t, n, "SET", "k", "v")
-			fleet.Must(t, n.RestartEmpty()) // the files are there again
+			cases.NoError(t, n.RestartEmpty()) // the files are there again
 			do(t, n, "SET", "k", "v")
-			open, err := redis.Dial("tcp", n.Addr(), redis.DialReadTimeout(time.Second))
-			fleet.Must(t, err)
+			open := cases.Must(redis.Dial("tcp", n.Addr(), redis.DialReadTimeout(time.Second)))(t)
 			defer func() { _ = open.Close() }() // it repeats the refusal
 			if _, err := open.Do("PING"); err == nil {
 				t.Error("the master lets everybody in")
@@ -150,7 +147,7 @@ func TestPasswordAndACL(t *testing.T) {
 func TestAServerThatCannotStartSaysWhy(t *testing.T) {
 	n, err := provider.Launch(t.Context(), masters.Spec{Args: []string{"--no-such-directive", "1"}})
 	if err == nil {
-		fleet.Must(t, n.Remove())
+		cases.NoError(t, n.Remove())
 		t.Fatal("a server with a bad argument starts")
 	}
 	if !strings.Contains(err.Error(), "no-such-directive") {
@@ -164,9 +161,8 @@ func TestAServerWhosePortIsTakenDoesNotStart(t *testing.T) {
 		t.Skip("a container whose port is taken is refused by Docker")
 	}
 	n := start(t, masters.Spec{})
-	fleet.Must(t, n.Kill())
-	other, err := net.Listen("tcp", n.Addr())
-	fleet.Must(t, err)
+	cases.NoError(t, n.Kill())
+	other := cases.Must(net.Listen("tcp", n.Addr()))(t)
 	defer func() { _ = other.Close() }()
 	go func() { // until the listener is closed
 		for {

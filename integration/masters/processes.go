@@ -8,10 +8,7 @@ import (
 )
 
 // processes runs masters as children of this process.
-type processes struct {
-	binary  string
-	version string
-}
+type processes struct{ binary, version string }
 
 // NewProcesses returns the provider that runs the host's own redis-server.
 // REDLOCK_REDIS_SERVER names another binary, a Valkey server for example.

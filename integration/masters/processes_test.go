@@ -13,6 +13,7 @@ import (
 
 	"github.com/quorumlock/redlock/integration/fleet"
 	"github.com/quorumlock/redlock/integration/masters"
+	"github.com/quorumlock/redlock/internal/cases"
 	"github.com/quorumlock/redlock/internal/redisserver"
 )
 
@@ -35,16 +36,14 @@ func TestAServerDiesWithItsParent(t *testing.T) {
 	}
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), parentOf+"=1", "TMPDIR="+t.TempDir())
-	out, err := cmd.StdoutPipe()
-	fleet.Must(t, err)
-	fleet.Must(t, cmd.Start())
+	out := cases.Must(cmd.StdoutPipe())(t)
+	cases.NoError(t, cmd.Start())
 	line, readErr := bufio.NewReader(out).ReadString('\n')
 	time.Sleep(10 * time.Millisecond) // not at once: the runtime may end threads in the meantime
-	fleet.Must(t, cmd.Process.Kill())
+	cases.NoError(t, cmd.Process.Kill())
 	_ = cmd.Wait() // killed
-	fleet.Must(t, readErr)
-	pid, err := strconv.Atoi(strings.TrimSpace(line))
-	fleet.Must(t, err)
+	cases.NoError(t, readErr)
+	pid := cases.Must(strconv.Atoi(strings.TrimSpace(line)))(t)
 	fleet.Eventually(t, "the server has ended", func() bool {
 		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 		return err != nil || strings.Contains(string(stat), ") Z ") // gone, or a zombie

@@ -16,6 +16,7 @@ import (
 
 	"github.com/quorumlock/redlock/integration/child"
 	"github.com/quorumlock/redlock/integration/fleet"
+	"github.com/quorumlock/redlock/internal/cases"
 )
 
 // pinned is the commit that the old clients are built from.
@@ -52,7 +53,6 @@ func TestMain(m *testing.M) {
 	fleet.Main(m)
 }
 
-// The versions of clients.
 const (
 	older = "old"
 	newer = "new"
@@ -67,21 +67,17 @@ func oldClient(t *testing.T) string {
 	t.Helper()
 	building.Lock()
 	defer building.Unlock()
-	text, err := os.ReadFile("main.go")
-	fleet.Must(t, err)
-	source, err := os.ReadFile("api.go")
-	fleet.Must(t, err)
+	text := cases.Must(os.ReadFile("main.go"))(t)
+	source := cases.Must(os.ReadFile("api.go"))(t)
 	api := oldAPI.Replace(string(source))
-	cache, err := os.UserCacheDir()
-	fleet.Must(t, err)
+	cache := cases.Must(os.UserCacheDir())(t)
 	of := fmt.Sprint(pinned, runtime.Version(), runtime.GOOS, runtime.GOARCH, string(text), api)
 	path := filepath.Join(cache, "redlock", fmt.Sprintf("mixed-%x", sha256.Sum256([]byte(of)))[:24])
 	if _, err := os.Stat(path); err == nil {
 		return path
 	}
-	fleet.Must(t, os.MkdirAll(filepath.Dir(path), 0o750))
-	dir, err := os.MkdirTemp(filepath.Dir(path), "mixed-build-") //nolint:usetesting // to rename it from
-	fleet.Must(t, err)
+	cases.NoError(t, os.MkdirAll(filepath.Dir(path), 0o750))
+	dir := cases.Must(os.MkdirTemp(filepath.Dir(path), "mixed-build-"))(t) //nolint:usetesting // to rename it from
 	defer os.RemoveAll(dir)
 	run := func(in, help, program string, args ...string) {
 		cmd := exec.CommandContext(t.Context(), program, args...)
@@ -92,15 +88,14 @@ func oldClient(t *testing.T) string {
 	}
 	run("../..", ": it is commit "+pinned[:7]+", which must be in this clone: run git fetch --unshallow where that is "+
 		"shallow, and let CI fetch all commits", "git", "archive", "--format=zip", "-o", dir+"/old.zip", pinned)
-	archive, err := zip.OpenReader(dir + "/old.zip")
-	fleet.Must(t, err)
+	archive := cases.Must(zip.OpenReader(dir + "/old.zip"))(t)
 	defer archive.Close()
-	fleet.Must(t, os.CopyFS(dir+"/module", archive))
-	fleet.Must(t, os.Mkdir(dir+"/module/mixed", 0o750))
-	fleet.Must(t, os.WriteFile(dir+"/module/mixed/main.go", text, 0o600))
-	fleet.Must(t, os.WriteFile(dir+"/module/mixed/api.go", []byte(api), 0o600))
+	cases.NoError(t, os.CopyFS(dir+"/module", archive))
+	cases.NoError(t, os.Mkdir(dir+"/module/mixed", 0o750))
+	cases.NoError(t, os.WriteFile(dir+"/module/mixed/main.go", text, 0o600))
+	cases.NoError(t, os.WriteFile(dir+"/module/mixed/api.go", []byte(api), 0o600))
 	run(dir+"/module", "", "go", "build", "-trimpath", "-o", dir+"/client", "./mixed")
-	fleet.Must(t, os.Rename(dir+"/client", path)) // at once: another test may build it, too
+	cases.NoError(t, os.Rename(dir+"/client", path)) // at once: another test may build it, too
 	return path
 }
 
@@ -134,7 +129,7 @@ func start(t *testing.T, version string) *process {
 		p.answers[a.ID] <- a
 		delete(p.answers, a.ID)
 	})
-	fleet.Must(t, err)
+	cases.NoError(t, err)
 	return p
 }
 
@@ -169,7 +164,6 @@ func (p *process) tell(c command) <-chan answer {
 	return hears
 }
 
-// hear waits for an answer.
 func (p *process) hear(hears <-chan answer) answer {
 	select {
 	case a := <-hears:
@@ -187,20 +181,13 @@ func (p *process) ask(c command) answer { return p.hear(p.tell(c)) }
 // must is ask for what has to succeed.
 func (p *process) must(t *testing.T, c command) answer {
 	t.Helper()
-	return p.succeeds(t, c, p.tell(c))
-}
-
-// succeeds waits for the answer to what has to succeed.
-func (p *process) succeeds(t *testing.T, c command, hears <-chan answer) answer {
-	t.Helper()
-	a := p.hear(hears)
+	a := p.ask(c)
 	if a.Kind != "" {
 		t.Fatalf("%s client: %s %q: %s: %s", p.version, c.Do, c.Name, a.Kind, a.Error)
 	}
 	return a
 }
 
-// fails asks for what has to fail.
 func (p *process) fails(t *testing.T, c command, kind string) {
 	t.Helper()
 	if a := p.ask(c); a.Kind == "" {
@@ -214,7 +201,7 @@ func (p *process) fails(t *testing.T, c command, kind string) {
 func endAll(t *testing.T, all ...*process) {
 	t.Helper()
 	for _, p := range all {
-		fleet.Must(t, p.End())
+		cases.NoError(t, p.End())
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/quorumlock/redlock/integration/fleet"
 	"github.com/quorumlock/redlock/integration/masters"
 	"github.com/quorumlock/redlock/integration/tokens"
+	"github.com/quorumlock/redlock/internal/cases"
 )
 
 const permits = 2
@@ -26,13 +27,11 @@ var works = []command{
 	{Do: permit, Name: "gpu", Most: permits},
 }
 
-// turn is one hold.
 type turn struct {
 	tokens.Hold
 	version string
 }
 
-// contest is clients that take turns.
 type contest struct {
 	over    atomic.Bool
 	workers sync.WaitGroup
@@ -67,7 +66,6 @@ func (x *contest) stop() {
 	x.workers.Wait()
 }
 
-// note notes what came of a turn.
 func (x *contest) note(p *process, w command, a answer, worker int) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -101,7 +99,6 @@ func (x *contest) await(t *testing.T, turns int) {
 	}
 }
 
-// end ends the contest, and judges it.
 func (x *contest) end(t *testing.T) {
 	t.Helper()
 	x.stop()
@@ -157,7 +154,7 @@ func TestOldAndNewExcludeEachOtherAndTakeTurns(t *testing.T) {
 	began, restarts := time.Now(), 1
 	for x := contend(t, clients...); ; restarts++ {
 		x.await(t, 5)
-		fleet.Must(t, f.Nodes[rand.IntN(len(f.Nodes))].Restart())
+		cases.NoError(t, f.Nodes[rand.IntN(len(f.Nodes))].Restart())
 		x.await(t, 5)
 		if time.Since(began) > fleet.Sized(0, 10*time.Minute) {
 			x.end(t)

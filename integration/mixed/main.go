@@ -19,7 +19,6 @@ import (
 	"github.com/quorumlock/redlock/internal/boottime"
 )
 
-// command is what a client is told.
 type command struct {
 	ID        int
 	Do        string
@@ -48,7 +47,6 @@ const (
 	look    = "look" // at the nodes
 )
 
-// answer is what came of a command.
 type answer struct {
 	ID          int
 	Kind, Error string
@@ -63,7 +61,6 @@ type answer struct {
 	Findings    []string // about the nodes
 }
 
-// The kinds of errors.
 const (
 	taken     = "taken"
 	lost      = "lost"
@@ -74,7 +71,6 @@ const (
 	other     = "other"
 )
 
-// ttl is the TTL of all clients.
 const ttl = 2 * time.Second
 
 func main() {
@@ -84,7 +80,6 @@ func main() {
 	}
 }
 
-// client is one client.
 type client struct {
 	mu     sync.Mutex // guards what follows
 	locker *locker

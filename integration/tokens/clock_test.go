@@ -25,6 +25,7 @@ import (
 	"github.com/quorumlock/redlock/integration/child"
 	"github.com/quorumlock/redlock/integration/fleet"
 	"github.com/quorumlock/redlock/integration/masters"
+	"github.com/quorumlock/redlock/internal/cases"
 	"github.com/quorumlock/redlock/internal/redisserver"
 )
 
@@ -34,11 +35,9 @@ var steps = []time.Duration{0, 30 * time.Second, -30 * time.Second, 0, -30 * tim
 // setClock writes what a preloaded clock is off by.
 func setClock(t *testing.T, file string, off int64) {
 	t.Helper()
-	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE, 0o600)
-	fleet.Must(t, err)
-	_, err = f.WriteAt(binary.NativeEndian.AppendUint64(nil, uint64(off)), 0)
-	fleet.Must(t, err)
-	fleet.Must(t, f.Close())
+	f := cases.Must(os.OpenFile(file, os.O_WRONLY|os.O_CREATE, 0o600))(t)
+	cases.Must(f.WriteAt(binary.NativeEndian.AppendUint64(nil, uint64(off)), 0))(t)
+	cases.NoError(t, f.Close())
 }
 
 // needProcesses skips where the masters run in containers, whose clocks this
@@ -54,8 +53,7 @@ func needProcesses(t *testing.T) {
 func startShifted(t *testing.T, n int) (nodes []*masters.Node, set func(node int, off time.Duration)) {
 	t.Helper()
 	needProcesses(t)
-	server, err := redisserver.Find()
-	fleet.Must(t, err)
+	server := cases.Must(redisserver.Find())(t)
 	gcc, err := exec.LookPath("gcc")
 	if err != nil {
 		t.Fatalf("setting a master's clock takes a C compiler: install gcc (Debian: apt-get install gcc libc6-dev), "+
@@ -66,23 +64,20 @@ func startShifted(t *testing.T, n int) (nodes []*masters.Node, set func(node int
 	if out, err := compile.CombinedOutput(); err != nil {
 		t.Fatalf("gcc: %v\n%s", err, out)
 	}
-	wrapper, err := filepath.Abs("testdata/redis-server.sh")
-	fleet.Must(t, err)
+	wrapper := cases.Must(filepath.Abs("testdata/redis-server.sh"))(t)
 	t.Setenv("REDLOCK_TEST_SERVER", server)
 	t.Setenv("REDLOCK_TEST_CLOCKS", dir)
 	t.Setenv("REDLOCK_REDIS_SERVER", wrapper)
-	p, err := masters.NewProcesses()
-	fleet.Must(t, err)
+	p := cases.Must(masters.NewProcesses())(t)
 	nodes = masters.Start(t, p, n, masters.Spec{})
 	return nodes, func(node int, off time.Duration) {
 		_, port, err := net.SplitHostPort(nodes[node].Addr())
-		fleet.Must(t, err)
+		cases.NoError(t, err)
 		setClock(t, dir+"/clock."+port, off.Nanoseconds())
 		// What is in hand already may still be answered by the time at which the server took it up.
 		var is time.Duration
 		for range 3 {
-			shown, err := redis.Int64s(nodes[node].Do("TIME"))
-			fleet.Must(t, err)
+			shown := cases.Must(redis.Int64s(nodes[node].Do("TIME")))(t)
 			if is = time.Until(time.Unix(shown[0], shown[1]*1000)); (is - off).Abs() <= 2*time.Second {
 				return
 			}
@@ -163,23 +158,20 @@ func TestTokensGrowWhenANodesClockIsSet(t *testing.T) {
 func buildShifted(t *testing.T) string {
 	t.Helper()
 	needProcesses(t)
-	root, err := filepath.Abs("../..")
-	fleet.Must(t, err)
-	source, err := os.ReadFile(filepath.Join(root, "clock.go"))
-	fleet.Must(t, err)
+	root := cases.Must(filepath.Abs("../.."))(t)
+	source := cases.Must(os.ReadFile(filepath.Join(root, "clock.go")))(t)
 	shifted := bytes.Replace(source, []byte("newClock(time.Now,"), []byte("newClock(shiftedNow,"), 1)
 	if bytes.Equal(source, shifted) {
 		t.Fatal("clock.go takes the wall clock in a way that is new to this test")
 	}
-	wall, err := filepath.Abs("testdata/wall.go.txt")
-	fleet.Must(t, err)
+	wall := cases.Must(filepath.Abs("testdata/wall.go.txt"))(t)
 	dir := t.TempDir()
-	fleet.Must(t, os.WriteFile(dir+"/clock.go", shifted, 0o600))
+	cases.NoError(t, os.WriteFile(dir+"/clock.go", shifted, 0o600))
 	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{
 		filepath.Join(root, "clock.go"): dir + "/clock.go", filepath.Join(root, "clock_shifted.go"): wall,
 	}})
-	fleet.Must(t, err)
-	fleet.Must(t, os.WriteFile(dir+"/overlay.json", overlay, 0o600))
+	cases.NoError(t, err)
+	cases.NoError(t, os.WriteFile(dir+"/overlay.json", overlay, 0o600))
 	build := exec.CommandContext(t.Context(),
 		"go", "build", "-overlay", dir+"/overlay.json", "-o", dir+"/client", "./client")
 	if out, err := build.CombinedOutput(); err != nil {
@@ -219,7 +211,7 @@ func TestTokensGrowWhenAClientsWallClockIsSet(t *testing.T) {
 					offs[time.Duration(at[3]).Round(30*time.Second)]++
 				}
 			})
-		fleet.Must(t, err)
+		cases.NoError(t, err)
 		clients = append(clients, p)
 	}
 	for _, off := range steps {
@@ -234,7 +226,7 @@ func TestTokensGrowWhenAClientsWallClockIsSet(t *testing.T) {
 		fleet.Eventually(t, "30 holds while the clock was off", func() bool { return seen()-before >= 30 })
 	}
 	for _, p := range clients {
-		fleet.Must(t, p.End())
+		cases.NoError(t, p.End())
 	}
 	var seen []string
 	for _, off := range []time.Duration{-30 * time.Second, 0, 30 * time.Second} {

@@ -11,8 +11,7 @@ import (
 	"github.com/quorumlock/redlock/internal/sim"
 )
 
-// Hold is one hold as its client saw it. The times are those of one monotonic
-// clock for the whole history.
+// Hold is one hold as its client saw it. The times are those of one monotonic clock for the whole history.
 type Hold struct {
 	Name    string
 	Reads   bool // beside others that read; without a token

@@ -14,22 +14,18 @@ import (
 	"github.com/quorumlock/redlock"
 	"github.com/quorumlock/redlock/integration/fleet"
 	"github.com/quorumlock/redlock/integration/masters"
+	"github.com/quorumlock/redlock/internal/cases"
 )
 
 // usage is what one node, the fullest, needs.
-type usage struct {
-	tokens, bytes int
-}
+type usage struct{ tokens, bytes int }
 
 func use(t *testing.T, nodes []*masters.Node) (u usage) {
 	t.Helper()
 	for _, n := range nodes {
-		count, err := redis.Int(n.Do("ZCARD", "redlock:tokens"))
-		fleet.Must(t, err)
-		info, err := n.Info("memory")
-		fleet.Must(t, err)
-		bytes, err := strconv.Atoi(info["used_memory"])
-		fleet.Must(t, err)
+		count := cases.Must(redis.Int(n.Do("ZCARD", "redlock:tokens")))(t)
+		info := cases.Must(n.Info("memory"))(t)
+		bytes := cases.Must(strconv.Atoi(info["used_memory"]))(t)
 		u.tokens, u.bytes = max(u.tokens, count), max(u.bytes, bytes)
 	}
 	return u
@@ -63,9 +59,6 @@ func memoryIsBounded(m *fleet.Measurement) {
 	empty := use(t, f.Nodes)
 	t.Logf("tokens are kept for %s; %d names at %d/s at most; the fullest of five nodes:", retention, names, rate)
 	t.Logf("%8s %10s %10s %12s", "time", "acquired", "ZCARD", "used_memory")
-	row := func(since time.Duration, acquired int64, u usage) {
-		t.Logf("%7.0fs %10d %10d %8.1f MiB", since.Seconds(), acquired, u.tokens, float64(u.bytes)/(1<<20))
-	}
 
 	start := time.Now()
 	var next, acquired, again atomic.Int64
@@ -102,7 +95,7 @@ func memoryIsBounded(m *fleet.Measurement) {
 	most := usage{}
 	show := func() usage {
 		u := use(t, f.Nodes)
-		row(time.Since(start), acquired.Load(), u)
+		t.Logf("%7.0fs %10d %10d %8.1f MiB", time.Since(start).Seconds(), acquired.Load(), u.tokens, float64(u.bytes)/(1<<20))
 		most.tokens, most.bytes = max(most.tokens, u.tokens), max(most.bytes, u.bytes)
 		return u
 	}
@@ -125,8 +118,7 @@ func memoryIsBounded(m *fleet.Measurement) {
 
 	bound := int(float64(names) / ran.Seconds() * (retention + trimmedEvery).Seconds())
 	t.Logf("%d names in %s, %d tried again or lost: at most %d tokens at once, %.1f MiB above the %.1f MiB of an "+
-		"empty node: "+
-		"%.0f bytes for a token; the bound, rate × (retention + %s), is %d",
+		"empty node: %.0f bytes for a token; the bound, rate × (retention + %s), is %d",
 		names, ran.Round(time.Second), again.Load(), most.tokens, float64(most.bytes-empty.bytes)/(1<<20),
 		float64(empty.bytes)/(1<<20), float64(most.bytes-empty.bytes)/float64(most.tokens), trimmedEvery, bound)
 	m.Bound(most.tokens <= bound*11/10, "%d tokens on a node, want at most %d", most.tokens, bound)

@@ -79,7 +79,6 @@ func note(file string, tests []test) error {
 	return nil
 }
 
-// test is a top-level test.
 type test struct{ pkg, name string }
 
 func (t test) String() string { return t.pkg + "." + t.name }

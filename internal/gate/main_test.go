@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/quorumlock/redlock/internal/cases"
 )
 
 func TestFailures(t *testing.T) {
@@ -118,7 +120,5 @@ func been() bool { n++; return os.Mkdir(fmt.Sprint("been", n), 0o700) == nil }
 
 func write(t *testing.T, file, text string) {
 	t.Helper()
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	cases.NoError(t, os.WriteFile(file, []byte(text), 0o600))
 }

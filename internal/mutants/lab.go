@@ -81,7 +81,7 @@ func (l *lab) try(ctx context.Context, m mutant, seeds seedRange) (verdict, erro
 		return verdict{}, fmt.Errorf("it does not build: %w\n%s", err, out)
 	}
 	defer func() { _ = os.Remove(binary) }()
-	out, failed, err := l.execute(ctx, binary, args, filepath.Join(l.root, filepath.FromSlash(pkg)))
+	out, failed, err := execute(ctx, filepath.Join(l.root, filepath.FromSlash(pkg)), binary, args)
 	if err != nil || !failed {
 		return verdict{}, err
 	}
@@ -95,9 +95,7 @@ func (l *lab) try(ctx context.Context, m mutant, seeds seedRange) (verdict, erro
 const limit = 10 * time.Minute
 
 // execute runs the tests on one processor, so that the seeds come one after the other.
-func (l *lab) execute(
-	ctx context.Context, binary string, args []string, dir string,
-) (out string, failed bool, err error) {
+func execute(ctx context.Context, dir, binary string, args []string) (out string, failed bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	var b bytes.Buffer
@@ -105,15 +103,13 @@ func (l *lab) execute(
 	run.Dir, run.Stdout, run.Stderr = dir, &b, &b
 	run.Env = append(os.Environ(), "GOMAXPROCS=1")
 	err = run.Run()
-	var exit *exec.ExitError
 	switch {
 	case ctx.Err() != nil:
-		return b.String(), false, ctx.Err()
-	case errors.As(err, &exit):
+		err = ctx.Err()
+	case errors.As(err, new(*exec.ExitError)):
 		return b.String(), true, nil
-	default:
-		return b.String(), false, err
 	}
+	return b.String(), false, err
 }
 
 var (

@@ -37,7 +37,6 @@ func main() {
 	}
 }
 
-// run tries the mutants that match and prints the table.
 func run(ctx context.Context, only string, seeds seedRange, jobs int) error {
 	wanted, err := regexp.Compile(only)
 	if err != nil {

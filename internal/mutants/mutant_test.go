@@ -22,15 +22,9 @@ import (
 	"github.com/quorumlock/redlock/internal/cases"
 )
 
-func allMutants(t *testing.T) []mutant {
-	t.Helper()
-	all := cases.Must(mutants())(t)
-	return all
-}
-
 // A mutant whose text is gone from the sources proves nothing: bring the list up to date with the code.
 func TestEveryMutantAppliesToTheSources(t *testing.T) {
-	all := allMutants(t)
+	all := cases.Must(mutants())(t)
 	seen := map[string]bool{}
 	for _, m := range all {
 		if seen[m.name] || m.name == "" {
@@ -54,7 +48,7 @@ func TestEveryMutantAppliesToTheSources(t *testing.T) {
 // A mutant that does not compile proves nothing either: no test has caught it.
 func TestEveryMutantCompiles(t *testing.T) {
 	compiler := newCompiler(t)
-	for _, m := range allMutants(t) {
+	for _, m := range cases.Must(mutants())(t) {
 		if err := compiler.check(m, t.TempDir()); err != nil {
 			t.Errorf("%s: %v", m.name, err)
 		}
@@ -148,7 +142,7 @@ func (c *compiler) parse(dir string) (map[string]*ast.File, error) {
 
 // bugs/README.md has a table of the mutants that the simulation catches, and docs/proof.md the number of all.
 func TestProofListsEveryMutant(t *testing.T) {
-	all := allMutants(t)
+	all := cases.Must(mutants())(t)
 	var bySimulation []string
 	for _, m := range all {
 		if m.test == "" {

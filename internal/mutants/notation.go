@@ -19,7 +19,6 @@ var groups = []string{
 	"values",
 }
 
-// mutants returns all of them.
 func mutants() ([]mutant, error) { return readMutants(files, groups) }
 
 // readMutants reads the files of the groups; bugs/README.md describes the notation. It reads on after an error, so that

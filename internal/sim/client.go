@@ -35,10 +35,7 @@ func (c *client) loop() {
 			c.end(err)
 			return
 		}
-		if len(args) == 0 {
-			continue
-		}
-		if !c.handle(args, r.Buffered() == 0) {
+		if len(args) > 0 && !c.handle(args, r.Buffered() == 0) {
 			return
 		}
 	}
@@ -102,7 +99,6 @@ func (c *client) wait(d time.Duration) bool {
 	return !c.gone
 }
 
-// append appends to the pending replies.
 func (c *client) append(reply any) { c.pending = appendReply(c.pending, reply, c.proto == 3) }
 
 // flush writes the pending replies. Caller holds node.mu.

@@ -58,7 +58,5 @@ func cmdPubSub(x *call) any {
 // Copy makes two clients of the network like a process and its copy, from a snapshot that was started twice: both
 // listen to one channel, so each hears what the other is told.
 func (n *Node) Copy(client, copied string) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.copies = map[string]string{client: copied, copied: client}
+	n.set(func() { n.copies = map[string]string{client: copied, copied: client} })
 }

@@ -1,6 +1,9 @@
 package sim
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Delay is a distribution of one-way delays: uniform in [Min, Max), but with probability Slow uniform in [Max,
 // SlowMax).
@@ -35,14 +38,10 @@ type delayRule struct {
 func (nw *Network) SetDelay(link Link, dir Dir, d Delay) {
 	nw.delayMu.Lock()
 	defer nw.delayMu.Unlock()
-	keep := nw.delays[:0]
-	for _, r := range nw.delays {
-		if link.covers(r.link) && dir&r.dir == r.dir {
-			continue // wholly overruled
-		}
-		keep = append(keep, r)
-	}
-	nw.delays = append(keep, delayRule{link, dir, d})
+	nw.delays = slices.DeleteFunc(nw.delays, func(r delayRule) bool { // what is wholly overruled
+		return link.covers(r.link) && dir&r.dir == r.dir
+	})
+	nw.delays = append(nw.delays, delayRule{link, dir, d})
 }
 
 // delay is a pure function of seed, connection, direction and instant, given the distributions. Pipes call it.

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"slices"
 	"syscall"
 	"time"
 )
@@ -50,9 +51,8 @@ func (nw *Network) Strand(link Link, late time.Duration) {
 // Reset breaks the open connections for both ends at once; everything in flight is lost.
 func (nw *Network) Reset(link Link) {
 	for _, w := range nw.open(link) {
-		for _, p := range []*pipe{w.client.in, w.client.out} {
-			p.snap(syscall.ECONNRESET)
-		}
+		w.client.in.snap(syscall.ECONNRESET)
+		w.client.out.snap(syscall.ECONNRESET)
 	}
 }
 
@@ -80,13 +80,7 @@ func (nw *Network) open(link Link) []*wire {
 	nw.mu.Lock()
 	defer nw.mu.Unlock()
 	nw.prune()
-	var found []*wire
-	for _, w := range nw.links {
-		if link.covers(w.link) {
-			found = append(found, w)
-		}
-	}
-	return found
+	return slices.DeleteFunc(slices.Clone(nw.links), func(w *wire) bool { return !link.covers(w.link) })
 }
 
 func (nw *Network) add(r rule) {

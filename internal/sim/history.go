@@ -106,13 +106,12 @@ func (h *History) GrantedToRead(name, client string, start, until time.Time) *Ho
 }
 
 func (h *History) grant(given Hold) *Hold {
-	now := time.Now()
+	now, hold := time.Now(), &given
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	hold, until := &given, given.Until
 	hold.Granted, hold.id = now, len(h.holds)
 	h.holds = append(h.holds, hold)
-	if !now.Before(until) {
+	if !now.Before(hold.Until) {
 		h.dishonest("granted when its validity was over: %s", hold)
 	}
 	return hold

@@ -21,77 +21,53 @@ func TestCheck(t *testing.T) {
 		}
 		return h
 	}
-	revoked := func(h Hold, ms int) Hold {
-		h.Revoked = at(ms)
-		return h
-	}
-	working := func(h Hold, ms int) Hold {
-		h.Works = at(ms)
-		return h
-	}
+	revoked := func(h Hold, ms int) Hold { h.Revoked = at(ms); return h }
+	working := func(h Hold, ms int) Hold { h.Works = at(ms); return h }
 	emptied := func(ms int) Assume { return Assume{Emptied: []time.Time{at(ms)}} }
+	sound, unsound := Assume{Clocks: true}, Assume{}
 	cases := []struct {
 		name   string
 		holds  holds
 		assume Assume
 		want   string // the invariants broken, in order
 	}{
-		{"one after the other", holds{hold(1, 0, 1, 10, 5), hold(2, 4, 6, 16, 0)}, Assume{Clocks: true}, ""},
-		{"granted at the instant of release", holds{hold(1, 0, 1, 10, 5), hold(2, 4, 5, 16, 0)}, Assume{Clocks: true}, ""},
-		{"granted at the instant of expiry", holds{hold(1, 0, 1, 10, 0), hold(2, 4, 10, 16, 0)}, Assume{Clocks: true}, ""},
-		{"overlap", holds{hold(1, 0, 1, 10, 0), hold(2, 4, 6, 16, 0)}, Assume{Clocks: true}, "exclusion"},
-		{"overlap with broken clocks", holds{hold(1, 0, 1, 10, 0), hold(2, 4, 6, 16, 0)}, Assume{}, ""},
+		{"one after the other", holds{hold(1, 0, 1, 10, 5), hold(2, 4, 6, 16, 0)}, sound, ""},
+		{"granted at the instant of release", holds{hold(1, 0, 1, 10, 5), hold(2, 4, 5, 16, 0)}, sound, ""},
+		{"granted at the instant of expiry", holds{hold(1, 0, 1, 10, 0), hold(2, 4, 10, 16, 0)}, sound, ""},
+		{"overlap", holds{hold(1, 0, 1, 10, 0), hold(2, 4, 6, 16, 0)}, sound, "exclusion"},
+		{"overlap with broken clocks", holds{hold(1, 0, 1, 10, 0), hold(2, 4, 6, 16, 0)}, unsound, ""},
 		{
 			"overlap with work that went on after its hold",
-			holds{working(hold(1, 0, 1, 10, 5), 7), hold(2, 4, 6, 16, 0)},
-			Assume{Clocks: true},
-			"exclusion",
+			holds{working(hold(1, 0, 1, 10, 5), 7), hold(2, 4, 6, 16, 0)}, sound, "exclusion",
 		},
 		{
 			"granted at the instant at which that work stopped",
-			holds{working(hold(1, 0, 1, 10, 5), 6), hold(2, 4, 6, 16, 0)},
-			Assume{Clocks: true},
-			"",
+			holds{working(hold(1, 0, 1, 10, 5), 6), hold(2, 4, 6, 16, 0)}, sound, "",
 		},
 		{
 			"overlap with such work, whose lock was taken away",
-			holds{revoked(working(hold(1, 0, 1, 10, 5), 7), 6), hold(2, 4, 6, 16, 0)},
-			Assume{Clocks: true},
-			"",
+			holds{revoked(working(hold(1, 0, 1, 10, 5), 7), 6), hold(2, 4, 6, 16, 0)}, sound, "",
 		},
 		{
 			"overlap with one before last",
-			holds{hold(1, 0, 1, 30, 0), hold(2, 2, 3, 4, 0), hold(3, 5, 6, 16, 0)},
-			Assume{Clocks: true},
-			"exclusion exclusion",
+			holds{hold(1, 0, 1, 30, 0), hold(2, 2, 3, 4, 0), hold(3, 5, 6, 16, 0)}, sound, "exclusion exclusion",
 		},
-		{"same token", holds{hold(1, 0, 1, 10, 0), hold(1, 0, 11, 16, 0)}, Assume{}, "uniqueness"},
-		{"same token, ordered", holds{hold(1, 0, 1, 10, 0), hold(1, 10, 11, 16, 0)}, Assume{}, "uniqueness order"},
-		{"smaller token", holds{hold(2, 0, 1, 10, 0), hold(1, 2, 11, 16, 0)}, Assume{}, "order"},
+		{"same token", holds{hold(1, 0, 1, 10, 0), hold(1, 0, 11, 16, 0)}, unsound, "uniqueness"},
+		{"same token, ordered", holds{hold(1, 0, 1, 10, 0), hold(1, 10, 11, 16, 0)}, unsound, "uniqueness order"},
+		{"smaller token", holds{hold(2, 0, 1, 10, 0), hold(1, 2, 11, 16, 0)}, unsound, "order"},
 		{
 			"smaller token, asked for before the other was granted",
-			holds{hold(2, 0, 5, 10, 0), hold(1, 4, 11, 16, 0)},
-			Assume{},
-			"",
+			holds{hold(2, 0, 5, 10, 0), hold(1, 4, 11, 16, 0)}, unsound, "",
 		},
-		{"the same with good clocks", holds{hold(2, 0, 5, 10, 0), hold(1, 4, 11, 16, 0)}, Assume{Clocks: true}, "order"},
+		{"the same with good clocks", holds{hold(2, 0, 5, 10, 0), hold(1, 4, 11, 16, 0)}, sound, "order"},
 		{
 			"the same, taken away before it was granted",
-			holds{hold(2, 0, 5, 10, 0), revoked(hold(1, 4, 11, 16, 0), 11)},
-			Assume{Clocks: true},
-			"",
+			holds{hold(2, 0, 5, 10, 0), revoked(hold(1, 4, 11, 16, 0), 11)}, sound, "",
 		},
-		{
-			"the same, taken away later",
-			holds{hold(2, 0, 5, 10, 0), revoked(hold(1, 4, 11, 16, 0), 12)},
-			Assume{Clocks: true},
-			"order",
-		},
+		{"the same, taken away later", holds{hold(2, 0, 5, 10, 0), revoked(hold(1, 4, 11, 16, 0), 12)}, sound, "order"},
 		{
 			"smaller than one before last",
-			holds{hold(5, 0, 1, 2, 0), hold(7, 2, 3, 4, 0), hold(6, 5, 6, 7, 0)},
-			Assume{},
-			"order",
+			holds{hold(5, 0, 1, 2, 0), hold(7, 2, 3, 4, 0), hold(6, 5, 6, 7, 0)}, unsound, "order",
 		},
 		{"smaller token, a node emptied in between", holds{hold(2, 0, 1, 10, 0), hold(1, 4, 6, 16, 0)}, emptied(3), ""},
 		{"a node emptied before both", holds{hold(2, 2, 3, 10, 0), hold(1, 4, 6, 16, 0)}, emptied(1), "order"},
@@ -100,10 +76,9 @@ func TestCheck(t *testing.T) {
 		{"one of two excused", holds{hold(5, 0, 1, 2, 0), hold(4, 4, 5, 6, 0), hold(3, 7, 8, 9, 0)}, emptied(3), "order"},
 		{
 			"same token, a node emptied in between",
-			holds{hold(1, 0, 1, 10, 0), hold(1, 4, 6, 16, 0)},
-			emptied(3), "uniqueness",
+			holds{hold(1, 0, 1, 10, 0), hold(1, 4, 6, 16, 0)}, emptied(3), "uniqueness",
 		},
-		{"no tokens", holds{hold(0, 0, 1, 2, 0), hold(0, 2, 3, 4, 0)}, Assume{Clocks: true}, ""},
+		{"no tokens", holds{hold(0, 0, 1, 2, 0), hold(0, 2, 3, 4, 0)}, sound, ""},
 	}
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
@@ -181,8 +156,7 @@ func TestCheckAgainstPairs(t *testing.T) {
 				if a == b {
 					continue
 				}
-				want = want || a.Token == b.Token ||
-					a.Granted.Before(b.over()) && b.Granted.Before(a.over()) ||
+				want = want || a.Token == b.Token || a.Granted.Before(b.over()) && b.Granted.Before(a.over()) ||
 					!a.Granted.After(b.Start) && a.Token >= b.Token && a.Granted.Before(b.Granted) ||
 					!a.over().After(b.Granted) && a.Token >= b.Token
 			}

@@ -22,11 +22,7 @@ type Liar struct {
 }
 
 // Corrupt has a liar between the node and all connections, or nobody again.
-func (n *Node) Corrupt(l *Liar) {
-	n.mu.Lock()
-	n.liar = l
-	n.mu.Unlock()
-}
+func (n *Node) Corrupt(l *Liar) { n.set(func() { n.liar = l }) }
 
 // lied executes a request and answers it as the liar wants. False: the connection is over. Caller holds node.mu.
 func (c *client) lied(args []string, flush bool) bool {

@@ -54,9 +54,7 @@ func (n *Node) Snapshot() Snapshot {
 
 // RestartFrom is Restart from an older state: everything since the snapshot is rolled back.
 func (n *Node) RestartFrom(s Snapshot) {
-	n.mu.Lock()
-	n.data = s.data.clone()
-	n.mu.Unlock()
+	n.set(func() { n.data = s.data.clone() })
 	n.Restart()
 }
 
@@ -80,9 +78,7 @@ func (n *Node) Resume() {
 
 // Demote makes the node a replica of another, as REPLICAOF does: connections live on, writes are refused. The model
 // replicates nothing.
-func (n *Node) Demote(master string) {
-	n.set(func() { n.master = master })
-}
+func (n *Node) Demote(master string) { n.set(func() { n.master = master }) }
 
 // Promote makes a replica a master, as REPLICAOF NO ONE does: run_id and connections stay, replid changes. On a node
 // that is a master it does nothing.
@@ -115,14 +111,10 @@ func (n *Node) SetLoading(loading bool) { n.set(func() { n.loading = loading }) 
 func (n *Node) SetPassword(password string) { n.set(func() { n.password = password }) }
 
 // Disable makes the node not know the commands, like rename-command in its configuration.
-func (n *Node) Disable(commands ...string) {
-	n.set(func() { n.disabled = lowered(commands) })
-}
+func (n *Node) Disable(commands ...string) { n.set(func() { n.disabled = lowered(commands) }) }
 
 // Deny makes the ACL refuse the commands; Deny() allows everything again.
-func (n *Node) Deny(commands ...string) {
-	n.set(func() { n.denied = lowered(commands) })
-}
+func (n *Node) Deny(commands ...string) { n.set(func() { n.denied = lowered(commands) }) }
 
 func lowered(commands []string) map[string]bool {
 	set := map[string]bool{}
@@ -152,9 +144,7 @@ type injection struct {
 // Fail makes the node answer the command ("*": every one) with the error instead of executing it, so many times; a
 // negative number means until Recover. Commands inside scripts are not concerned.
 func (n *Node) Fail(command, reply string, times int) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.faults = append(n.faults, &injection{strings.ToLower(command), Error(reply), times})
+	n.set(func() { n.faults = append(n.faults, &injection{strings.ToLower(command), Error(reply), times}) })
 }
 
 // Recover ends every Fail.

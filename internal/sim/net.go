@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -60,10 +61,8 @@ type rule struct {
 
 // wire is one open connection as the network sees it.
 type wire struct {
-	link   Link
-	id     uint64
-	client *Conn
-	server *Conn
+	link           Link
+	client, server *Conn
 }
 
 // NewNetwork returns a network in which every link has the delay LAN and no fault.
@@ -138,7 +137,7 @@ func (nw *Network) connect(link Link, id uint64, node *Node) (*Conn, bool) {
 	}
 	up := newPipe(func(now time.Time) time.Duration { return nw.delay(link, Up, mix(id, 1), now) })
 	down := newPipe(func(now time.Time) time.Duration { return nw.delay(link, Down, mix(id, 2), now) })
-	w := &wire{link: link, id: id}
+	w := &wire{link: link}
 	w.client = &Conn{in: down, out: up, local: addr(link.Client), remote: addr(link.Node)}
 	w.server = &Conn{in: up, out: down, local: addr(link.Node), remote: addr(link.Client)}
 	for _, r := range nw.rules {
@@ -156,14 +155,7 @@ func (nw *Network) connect(link Link, id uint64, node *Node) (*Conn, bool) {
 
 // prune forgets connections that both ends have left. Caller holds mu.
 func (nw *Network) prune() {
-	live := nw.links[:0]
-	for _, w := range nw.links {
-		if !w.client.isClosed() || !w.server.isClosed() {
-			live = append(live, w)
-		}
-	}
-	clear(nw.links[len(live):])
-	nw.links = live
+	nw.links = slices.DeleteFunc(nw.links, func(w *wire) bool { return w.client.isClosed() && w.server.isClosed() })
 }
 
 func (c *Conn) isClosed() bool {
@@ -173,10 +165,7 @@ func (c *Conn) isClosed() bool {
 }
 
 func (nw *Network) ruled(link Link, dir Dir, kind ruleKind) bool {
-	for _, r := range nw.rules {
-		if r.kind == kind && r.dir&dir != 0 && r.link.covers(link) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(nw.rules, func(r rule) bool {
+		return r.kind == kind && r.dir&dir != 0 && r.link.covers(link)
+	})
 }

@@ -112,26 +112,16 @@ func (n *Node) Step(d time.Duration) {
 }
 
 // SetRate makes the node's clock run at the rate: 1.001 gains a millisecond a second.
-func (n *Node) SetRate(rate float64) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.clock.set(0, rate)
-}
+func (n *Node) SetRate(rate float64) { n.set(func() { n.clock.set(0, rate) }) }
 
 // Observe makes f see every command that a connection or Do executes, with the node's lock held: f must not call the
 // node.
-func (n *Node) Observe(f func(Command)) {
-	n.mu.Lock()
-	n.observe = f
-	n.mu.Unlock()
-}
+func (n *Node) Observe(f func(Command)) { n.set(func() { n.observe = f }) }
 
 // Alter lets f decide what connections get for a command that was executed: another reply, or one that comes late. Nil
 // ends that. f must not call the node.
 func (n *Node) Alter(f func(Command) (reply any, other bool, late time.Duration)) {
-	n.mu.Lock()
-	n.alter = f
-	n.mu.Unlock()
+	n.set(func() { n.alter = f })
 }
 
 // Do executes a command as a local administrator would: no password, no fault, no pause. It works on a dead node, too,

@@ -57,12 +57,10 @@ func (p *pipe) write(b []byte) (int, error) {
 
 // stamp returns the delivery instant of something sent now, and remembers it. Caller holds mu.
 func (p *pipe) stamp(now time.Time) time.Time {
-	at := now.Add(p.delay(now))
-	if at.Before(p.last) {
-		at = p.last
+	if at := now.Add(p.delay(now)); at.After(p.last) {
+		p.last = at
 	}
-	p.last = at
-	return at
+	return p.last
 }
 
 func (p *pipe) read(b []byte) (int, error) {

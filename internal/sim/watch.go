@@ -48,7 +48,6 @@ func (d Data) Expires(key string) int64 {
 	return 0
 }
 
-// watch is what Watch was asked for.
 type watch struct {
 	keys []string
 	tell func(c Command, before []string, after Data)
@@ -57,9 +56,7 @@ type watch struct {
 // Watch makes f see every command that a connection executes, with the strings that the keys held before it and with
 // all data after it. The node's lock is held: f must not call the node.
 func (n *Node) Watch(keys []string, f func(c Command, before []string, after Data)) {
-	n.mu.Lock()
-	n.watch = &watch{keys, f}
-	n.mu.Unlock()
+	n.set(func() { n.watch = &watch{keys, f} })
 }
 
 // watched runs a command between two looks at the keys. Caller holds mu.

@@ -1,7 +1,6 @@
 // Command client is a client whose wall clock a test sets back and forward: see
-// TestTokensGrowWhenAClientsWallClockIsSet, which builds and runs it. It locks and unlocks until
-// its standard input ends, and prints each hold: name, token, and when it was
-// asked for, granted and ended, in ns of the true time.
+// TestTokensGrowWhenAClientsWallClockIsSet, which builds and runs it. It locks and unlocks until its standard input
+// ends, and prints each hold: name, token, and when it was asked for, granted and ended, in ns of the true time.
 package main
 
 import (

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/quorumlock/redlock/internal/cases"
 )
 
 // Conn is a connection to a node. redigo's redis.Conn is one.
@@ -44,25 +46,22 @@ type Exception struct {
 // Run runs all cases as subtests of t. scripts are the sources of the scripts that cases name with @.
 func Run(t *testing.T, target Target, scripts map[string]string) {
 	t.Helper()
-	table, err := Cases()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var cases []Case
+	table := cases.Must(Cases())(t)
+	var all []Case
 	for _, group := range slices.Sorted(maps.Keys(table)) {
-		cases = append(cases, table[group]...)
+		all = append(all, table[group]...)
 	}
-	if len(cases) < 100 {
-		t.Fatalf("the table has %d cases: something is missing", len(cases))
+	if len(all) < 100 {
+		t.Fatalf("the table has %d cases: something is missing", len(all))
 	}
-	t.Logf("%d cases", len(cases))
+	t.Logf("%d cases", len(all))
 	if target.Sleep == nil {
 		target.Sleep = time.Sleep
 	}
 	if target.Around == nil {
 		target.Around = func(t *testing.T, body func(*testing.T)) { body(t) }
 	}
-	for _, c := range cases {
+	for _, c := range all {
 		t.Run(c.Name, func(t *testing.T) {
 			target.Around(t, func(t *testing.T) {
 				conn := target.Dial(t)

@@ -18,8 +18,7 @@ import (
 
 func scripts(t *testing.T) map[string]string {
 	t.Helper()
-	s := cases.Must(conformance.ReadScripts("../../lua"))(t)
-	return s
+	return cases.Must(conformance.ReadScripts("../../lua"))(t)
 }
 
 func TestModel(t *testing.T) {
@@ -117,9 +116,6 @@ func TestModelSpeaksRESP3(t *testing.T) {
 		nw := sim.NewNetwork(1)
 		nw.Attach(node)
 		t.Cleanup(node.Close)
-		conformance.RESP3(t, func() net.Conn {
-			conn := cases.Must(nw.Dial(context.Background(), "test", "n0:6379"))(t)
-			return conn
-		})
+		conformance.RESP3(t, func() net.Conn { return cases.Must(nw.Dial(context.Background(), "test", "n0:6379"))(t) })
 	})
 }

@@ -59,7 +59,7 @@ func (w *worker) leavesNothing() {
 	a := w.ask(2*longest, calls...)
 	defer w.meetings.end(a.use)
 	opts := w.long(a)
-	if a.most != nil {
+	if a.limit > 0 {
 		longest = min(4*longest/5, a.limit)
 		opts = append(opts, redlock.WithMaxHold(longest))
 	}
@@ -116,10 +116,7 @@ func (w *worker) takenEarly() {
 		return
 	}
 	if lock.Owner() == owner && w.scenario.PlainNodes&(1<<w.scenario.Nodes-1) == 0 {
-		slow := 6*w.scenario.Delay.SlowMax + 10*time.Millisecond
-		select {
-		case <-lock.Done():
-		case <-time.After(slow):
+		if slow := 6*w.scenario.Delay.SlowMax + 10*time.Millisecond; lasts(slow, lock.Done()) {
 			w.blame("revoked", "a hold that was taken before its call knew of it has not ended within %v", slow)
 		}
 	}

@@ -55,7 +55,6 @@ func (w *world) connectsInTime() bool {
 	return w.scenario.Timeout >= connects && w.scenario.TTL >= 2*connects
 }
 
-// reset breaks all connections of a client.
 func (w *world) reset(c *client) {
 	for _, n := range w.nodes { // not at one instant, which no replay orders
 		w.net.Reset(sim.Link{Client: c.name, Node: n.Addr()})
@@ -93,11 +92,7 @@ func (c *credentials) get(ctx context.Context, node string) (user, password stri
 	if time.Now().After(c.ending) {
 		return "", "", nil
 	}
-	late := time.NewTimer(time.Duration(r.Int64N(int64(c.scenario.Login))))
-	defer late.Stop()
-	select {
-	case <-late.C:
-	case <-ctx.Done():
+	if !lasts(time.Duration(r.Int64N(int64(c.scenario.Login))), ctx.Done()) {
 		return "", "", ctx.Err()
 	}
 	if r.IntN(8) == 0 {

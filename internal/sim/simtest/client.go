@@ -92,15 +92,10 @@ func (h held) Unlock() error {
 	return h.Lock.Unlock()
 }
 
-// maximum is of a hold with WithMaxHold: it is kept beyond that for work that goes on, until the end of its validity.
-type maximum struct {
-	valid time.Time // until when it is valid for sure; Until shows no more than the maximum
-}
-
 // outlasts notes that the validity of a hold counts from an instant that is not before this one.
 func (a *asking) outlasts(begun time.Time) {
-	if until := begun.Add(a.validity()); a.most != nil && until.After(a.most.valid) {
-		a.most.valid = until
+	if until := begun.Add(a.validity()); until.After(a.valid) {
+		a.valid = until
 	}
 }
 
@@ -119,9 +114,6 @@ func (c *client) semaphore(locker *redlock.Locker, name string) *redlock.Semapho
 	}
 	key := permits{locker, name}
 	if c.permits[key] == nil {
-		if c.permits == nil {
-			c.permits = map[permits]*redlock.Semaphore{}
-		}
 		c.permits[key] = locker.Semaphore(name, c.scenario.Permits)
 	}
 	return c.permits[key]
@@ -166,7 +158,7 @@ func (w *worker) run(end time.Time) {
 		case w.minded(w.scenario.Habits.Part[ForceUnlock]):
 			w.revoke()
 		case w.minded(w.scenario.Habits.Part[Inspect]):
-			w.looks()
+			w.looks(w.label, w.locker.Load().Inspector(), w.apart)
 		case w.minded(w.scenario.Habits.Part[Check]):
 			w.checks(w.locker.Load().Locker, w.someKey(w.apart))
 		case w.minded(w.scenario.Habits.Part[Status]):
@@ -196,9 +188,11 @@ type wish struct {
 	patience      time.Duration
 }
 
-// wishes draws a wish.
 func (w *worker) wishes() wish {
-	x := wish{names: []string{names[w.r.IntN(w.scenario.Names)]}, patience: w.forEver()}
+	x := wish{names: []string{names[w.r.IntN(w.scenario.Names)]}}
+	// Longer than anybody can have to wait: the others of the run end what they do when it is over, and the nodes are
+	// well again soon after.
+	x.patience = time.Until(w.ending) + w.scenario.settle() + 300*w.scenario.TTL
 	if w.crowd != nil && w.apart.IntN(3) > 0 { // else hardly anybody would have a lock
 		x.names[0] = fmt.Sprintf("mine:%s", w.name)
 	}
@@ -224,19 +218,11 @@ func (w *worker) wishes() wish {
 
 // calls are the features of the call for it.
 func (x wish) calls() (calls []Feature) {
-	for _, f := range []struct {
-		Feature
-		is bool
-	}{
-		{Lock, !x.tries},
-		{TryLock, x.tries},
-		{Acquire, x.permit},
-		{LockAll, len(x.names) > 1},
-		{RLock, x.reads},
-		{Do, x.does},
+	for f, is := range map[Feature]bool{
+		Lock: !x.tries, TryLock: x.tries, Acquire: x.permit, LockAll: len(x.names) > 1, RLock: x.reads, Do: x.does,
 	} {
-		if f.is {
-			calls = append(calls, f.Feature)
+		if is {
+			calls = append(calls, f)
 		}
 	}
 	return calls
@@ -303,12 +289,6 @@ func (w *worker) failed(verb string, asked time.Time, a *asking, err error) {
 	}
 }
 
-// forEver is longer than anybody can have to wait: the others of the run end what they do when it is over, and the
-// nodes are well again soon after.
-func (w *worker) forEver() time.Duration {
-	return time.Until(w.ending) + w.scenario.settle() + 300*w.scenario.TTL
-}
-
 // has is what a worker does with what it was granted: it keeps it for a while, and lets go, or hands it on.
 func (w *worker) has(verb string, wanted []string, lock held) {
 	hold := w.granted(wanted, lock)
@@ -368,9 +348,7 @@ func (w *worker) nests(lock held) {
 type lockCall func(ctx context.Context, name string, opts ...redlock.LockOption) (*redlock.Lock, error)
 
 // call returns what is called to acquire, and its name.
-func (w *worker) call(
-	l *redlock.Locker, wanted []string, tries, reads, permits bool,
-) (verb string, acquire lockCall) {
+func (w *worker) call(l *redlock.Locker, wanted []string, tries, reads, permits bool) (verb string, acquire lockCall) {
 	several := len(wanted) > 1
 	switch {
 	case permits && tries:

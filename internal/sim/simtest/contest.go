@@ -21,7 +21,6 @@ type Contest struct {
 	Both int           // holds that were granted although another one excludes them
 }
 
-// contest is a round under way.
 type contest struct {
 	mu               sync.Mutex // protects all of the below
 	sum              *Contest

@@ -18,7 +18,6 @@ import (
 // that dials, so that their handshakes take turns, and each learns from the others that a master answers. Masters lose
 // all that they have under the clients that hold, wait and try, and Lockers are closed and opened anew meanwhile.
 
-// crowdSize is how many Lockers a crowd has.
 const crowdSize = 50
 
 // Crowd is what happens to a crowd.
@@ -94,7 +93,6 @@ func CrowdScenario(seed uint64) Scenario {
 	return s
 }
 
-// crowd is a crowd under way.
 type crowd struct {
 	dialer redlock.Option // the same for all
 

@@ -67,7 +67,6 @@ func newHabits(r *rand.Rand, ttl time.Duration, row set) (h Habits) {
 	return h
 }
 
-// without leaves features out.
 func (h *Habits) without(all ...Feature) {
 	for _, f := range all {
 		h.Part[f] = 0
@@ -83,8 +82,8 @@ type asking struct {
 	ttl      time.Duration
 	factor   float64       // of the drift
 	slack    time.Duration // and what is added
-	most     *maximum      // nil: the hold has none
-	limit    time.Duration // which it has then
+	limit    time.Duration // by WithMaxHold; 0: none
+	valid    time.Time     // until when it is kept for sure, beyond the limit for work that goes on: see workOn
 	said     *value        // nil: none
 	unfenced bool
 }
@@ -129,7 +128,7 @@ var offers = []struct {
 		})
 	}},
 	{WithMaxHold, func(w *worker, a *asking) redlock.LockOption {
-		a.most, a.limit = &maximum{}, scaled(a.ttl, w.apart, 1./4, 3)
+		a.limit = scaled(a.ttl, w.apart, 1./4, 3)
 		return redlock.WithMaxHold(a.limit)
 	}},
 	{WithoutFencing, func(_ *worker, a *asking) redlock.LockOption {

@@ -83,10 +83,10 @@ func startOf(lock held) time.Time { return lock.Deadline().Add(-lock.validity())
 // workOn goes on with the work of a hold that has ended at its maximum, as work does that was told of it a moment ago.
 // It may do so for longer than the hold is kept for it.
 func (w *worker) workOn(lock held, hold holds) {
-	if lock.most == nil || !errors.Is(lock.Err(), redlock.ErrMaxHold) {
+	if lock.limit == 0 || !errors.Is(lock.Err(), redlock.ErrMaxHold) {
 		return
 	}
-	until := lock.most.valid
+	until := lock.valid
 	time.Sleep(scaled(w.scenario.TTL, w.apart, 1./100, 1))
 	if time.Now().Before(until) {
 		until = time.Now()
@@ -95,6 +95,18 @@ func (w *worker) workOn(lock held, hold holds) {
 	hold.each(func(h *sim.Hold) { w.history.WorkedOn(h, until) })
 	w.count("works beyond their maximum", 1)
 	w.log(w.label, "works on after the maximum of %s token %d", lock.Name(), lock.Token())
+}
+
+// lasts waits for so long, unless something ends before, and reports whether it has lasted.
+func lasts(d time.Duration, ended <-chan struct{}) bool {
+	stay := time.NewTimer(d)
+	defer stay.Stop()
+	select {
+	case <-ended:
+		return false
+	case <-stay.C:
+		return true
+	}
 }
 
 // keep holds the lock for a while, now and then extending it, or until it is lost.
@@ -108,12 +120,9 @@ func (w *worker) keep(lock held, hold holds) {
 		mean, extend = 6*float64(w.scenario.TTL), 0
 	}
 	for range 1 + w.r.IntN(4) {
-		stay := time.NewTimer(min(time.Duration(w.r.ExpFloat64()*mean), 4*w.scenario.TTL) + time.Duration(w.r.IntN(1000)))
-		select {
-		case <-lock.Done():
-			stay.Stop()
+		stay := min(time.Duration(w.r.ExpFloat64()*mean), 4*w.scenario.TTL) + time.Duration(w.r.IntN(1000))
+		if !lasts(stay, lock.Done()) {
 			return
-		case <-stay.C:
 		}
 		if w.inclined(extend) {
 			w.extend(lock, hold)
@@ -125,12 +134,8 @@ func (w *worker) keep(lock held, hold holds) {
 // keepOn holds the lock for several TTLs, extending it all the time.
 func (w *worker) keepOn(lock held, hold holds) {
 	for end := time.Now().Add(scaled(w.scenario.TTL, w.apart, 2, 16)); time.Now().Before(end); {
-		stay := time.NewTimer(scaled(w.scenario.TTL, w.apart, 1./4, 2./3))
-		select {
-		case <-lock.Done():
-			stay.Stop()
+		if !lasts(scaled(w.scenario.TTL, w.apart, 1./4, 2./3), lock.Done()) {
 			return
-		case <-stay.C:
 		}
 		w.extend(lock, hold)
 		w.setValue(lock)
@@ -149,7 +154,6 @@ func (w *worker) extend(lock held, hold holds) {
 	}
 }
 
-// end lets go.
 func (w *worker) end(lock held, hold holds) {
 	if lock.Err() == nil {
 		w.supported(lock, givenBack)

@@ -26,7 +26,6 @@ type book struct {
 	forgets map[string][]forgetting // by job: calls of Forget that may have changed something
 }
 
-// forgetting is one call of Forget.
 type forgetting struct {
 	asked, returned time.Time
 	certain         bool // it returned nil
@@ -36,7 +35,6 @@ func (f forgetting) String() string {
 	return fmt.Sprintf("%v to %v, nil: %t", since(f.asked), since(f.returned), f.certain)
 }
 
-// jobCall is one call of Once.
 type jobCall struct {
 	name, who string
 	client    string
@@ -79,13 +77,8 @@ func (c *jobCall) String() string {
 	return fmt.Sprintf("%s, and was told %v at %v", text, c.told, since(c.returned))
 }
 
-func (b *book) add(c *jobCall) {
-	b.mu.Lock()
-	b.calls = append(b.calls, c)
-	b.mu.Unlock()
-}
+func (b *book) add(c *jobCall) { b.note(func() { b.calls = append(b.calls, c) }) }
 
-// note changes a call.
 func (b *book) note(f func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -129,9 +122,7 @@ func (b *book) check(blame func(invariant, format string, args ...any)) {
 	}
 }
 
-func checkRuns(
-	name string, calls []*jobCall, forgets []forgetting, blame func(invariant, format string, args ...any),
-) {
+func checkRuns(name string, calls []*jobCall, forgets []forgetting, blame func(invariant, format string, args ...any)) {
 	for _, c := range calls {
 		counts := 0 // calls that c may have been told of
 		for _, r := range calls {
@@ -203,10 +194,9 @@ func (b *book) checkForgotten(doneTTL time.Duration, blame func(invariant, forma
 // of nodes that knew its token by then, so that nothing comes after that which it would have had to know.
 func (w *world) checkRead() {
 	type look struct {
-		at           time.Time
-		node, client string
-		key          string
-		token        int64
+		at                time.Time
+		node, client, key string
+		token             int64
 	}
 	var looks []look
 	for _, e := range w.result.events {
@@ -254,16 +244,14 @@ func inspected(c *sim.Command) (tokens []int64) {
 // count returns how many runs there were, and how many jobs were over in the end.
 func (b *book) count() (runs, over int) {
 	for _, calls := range b.byName() {
-		isOver := 0
 		for _, c := range calls {
 			if !c.begun.IsZero() {
 				runs++
 			}
-			if c.told >= toldSucceeded {
-				isOver = 1
-			}
 		}
-		over += isOver
+		if slices.ContainsFunc(calls, func(c *jobCall) bool { return c.told >= toldSucceeded }) {
+			over++
+		}
 	}
 	return runs, over
 }
@@ -371,7 +359,6 @@ func (w *worker) job() {
 	})
 }
 
-// forget has the nodes forget the runs of a job.
 func (w *worker) forget(name string) {
 	asked, use := time.Now(), w.meetings.begin(Forget)
 	defer w.meetings.end(use)
@@ -380,12 +367,7 @@ func (w *worker) forget(name string) {
 	if errors.Is(err, redlock.ErrTaken) {
 		return
 	}
-	w.jobs.note(func() {
-		if w.jobs.forgets == nil {
-			w.jobs.forgets = map[string][]forgetting{}
-		}
-		w.jobs.forgets[name] = append(w.jobs.forgets[name], forgetting{asked, time.Now(), err == nil})
-	})
+	w.jobs.note(func() { w.jobs.forgets[name] = append(w.jobs.forgets[name], forgetting{asked, time.Now(), err == nil}) })
 }
 
 // outcome says what a call was told.
@@ -414,17 +396,14 @@ var errWork = errors.New("failed")
 
 // work is a run. It may ignore that its hold has ended, may fail, and its client may be killed under it.
 func (w *worker) work(ctx context.Context, call *jobCall, lock held, hold *sim.Hold) error {
-	stay := time.NewTimer(min(time.Duration(w.r.ExpFloat64()*float64(w.scenario.Habits.Stay)), 4*w.scenario.TTL) +
-		time.Duration(w.r.IntN(1000)))
-	defer stay.Stop()
+	stay := min(time.Duration(w.r.ExpFloat64()*float64(w.scenario.Habits.Stay)), 4*w.scenario.TTL) +
+		time.Duration(w.r.IntN(1000))
 	ended := ctx.Done()
 	if w.r.IntN(3) == 0 {
 		ended = nil
 	}
-	select {
-	case <-ended:
+	if !lasts(stay, ended) {
 		return ctx.Err()
-	case <-stay.C:
 	}
 	if lock.Err() == nil {
 		w.history.Renewed(hold, lock.Deadline())

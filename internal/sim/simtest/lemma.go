@@ -114,8 +114,13 @@ func (w *world) check(c sim.Command, before []string, after sim.Data) {
 	if len(c.Args) == 3 && c.Args[0] == "script" {
 		recognise(c.Args[2]) // SCRIPT LOAD
 	} else if s.name != "" && len(c.Args) > 3 {
-		w.noteTokens(c, after)
-		if keys, argv := keysAndArguments(c); s.name == "acquire_all" && len(keys) == 1 && argv[0] == argv[len(argv)-1] {
+		keys, argv := keysAndArguments(c)
+		for _, key := range keys {
+			if token, stands := after.Score("redlock:tokens", key); stands {
+				w.accepted.Store(acceptance{c.Node, key, int64(token)}, true)
+			}
+		}
+		if s.name == "acquire_all" && len(keys) == 1 && argv[0] == argv[len(argv)-1] {
 			w.count("second questions", 1)
 		}
 		w.inOrder(c, s, before, after)
@@ -130,15 +135,6 @@ func (w *world) check(c sim.Command, before []string, after sim.Data) {
 type acceptance struct {
 	node, key string
 	token     int64
-}
-
-func (w *world) noteTokens(c sim.Command, after sim.Data) {
-	keys, _ := keysAndArguments(c)
-	for _, key := range keys {
-		if token, stands := after.Score("redlock:tokens", key); stands {
-			w.accepted.Store(acceptance{c.Node, key, int64(token)}, true)
-		}
-	}
 }
 
 // scriptOf returns the script that a command calls, or none.

@@ -234,7 +234,6 @@ func gives(reply any, i, n int) int {
 	return 0
 }
 
-// learn keeps what it hears.
 func (l *liar) learn(c sim.Command, subject string) {
 	if len(c.Args) > 2 && strings.EqualFold(c.Args[0], "script") || strings.EqualFold(c.Args[0], "eval") {
 		source := c.Args[len(c.Args)-1]
@@ -418,12 +417,7 @@ func (l *liar) shape() any {
 		deep = []any{deep}
 	}
 	return one(l.r, []any{
-		nil, "",
-		[]any{},
-		deep,
-		[]any{nil},
-		[]any{[]any{}},
-		slices.Repeat([]any{int64(1)}, 500), sim.Status(""), sim.OK,
+		nil, "", []any{}, deep, []any{nil}, []any{[]any{}}, slices.Repeat([]any{int64(1)}, 500), sim.Status(""), sim.OK,
 		sim.Status("QUEUED"), l.text(),
 	})
 }

@@ -36,12 +36,7 @@ func (w *world) inTime(lock held) {
 		return
 	}
 	nodes, _ := w.others()
-	var latest time.Time
-	for _, n := range nodes {
-		if now := n.Now(); now.After(latest) {
-			latest = now
-		}
-	}
+	latest := slices.MaxFunc(nodes, func(a, b *sim.Node) int { return a.Now().Compare(b.Now()) }).Now()
 	// By a second it may be ahead, and by half of a round trip a clock was read too early.
 	if ahead := time.UnixMicro(lock.Token()).Sub(latest); ahead > time.Second+w.scenario.Timeout {
 		w.blame("token", "%s: token %d is %v ahead", lock.Name(), lock.Token(), ahead)
@@ -82,7 +77,6 @@ func (w *worker) beside(wanted []string, lock held, reads bool) {
 	}
 }
 
-// opened is a hold.
 type opened struct {
 	held
 

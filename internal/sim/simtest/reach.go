@@ -1,6 +1,7 @@
 package simtest
 
 import (
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -38,13 +39,10 @@ func (t *troubles) begin(l sim.Link) (over func()) {
 func (t *troubles) spares(l sim.Link, by time.Time, lasts time.Duration) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, is := range t.all {
+	return !slices.ContainsFunc(t.all, func(is *trouble) bool {
 		hits := (is.link.Client == "" || is.link.Client == l.Client) && (is.link.Node == "" || is.link.Node == l.Node)
-		if hits && (is.over.IsZero() || is.over.Add(lasts).After(by)) {
-			return false
-		}
-	}
-	return true
+		return hits && (is.over.IsZero() || is.over.Add(lasts).After(by))
+	})
 }
 
 // roundTrip is how long a question may take on links that are in order.
@@ -60,7 +58,7 @@ func (w *world) roundTrip() time.Duration {
 func (w *worker) reached(verb string, asked time.Time, a *asking, err error) {
 	enough := 4*w.roundTrip() + 2*time.Millisecond
 	term, by := a.ttl, w.locker.Load()
-	if a.most != nil {
+	if a.limit > 0 {
 		term = min(term, a.limit)
 	}
 	known := w.liar == nil && w.crowd == nil && w.scenario.Login == 0 // what was wrong

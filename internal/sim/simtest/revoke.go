@@ -31,7 +31,6 @@ func newRevocations() revocations {
 	}
 }
 
-// revoke takes a lock from an owner.
 func (w *worker) revoke() {
 	name := w.someKey(w.apart)
 	asked, locker := time.Now(), w.locker.Load().Locker
@@ -80,7 +79,6 @@ func (r *revocations) end(owner string) {
 	}
 }
 
-// granted notes a hold.
 func (r *revocations) granted(owner string, hold holds, h *sim.History) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

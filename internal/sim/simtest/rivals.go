@@ -86,7 +86,6 @@ type claim struct {
 	valid func() bool
 }
 
-// rivals runs the clients.
 func (w *world) rivals() {
 	s, c := w.scenario, &claims{}
 	time.Sleep(2 * s.Guard) // then the nodes' votes count

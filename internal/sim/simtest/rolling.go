@@ -103,9 +103,7 @@ func changeScenario(seed uint64, shape Shape, r *rand.Rand) Scenario {
 
 // stretch makes everything that scales with the TTL so many times as long.
 func (s *Scenario) stretch(times int) {
-	for _, d := range []*time.Duration{
-		&s.TTL, &s.Timeout, &s.Pace, &s.Strain, &s.Habits.Stay, &s.Habits.Rest,
-	} {
+	for _, d := range []*time.Duration{&s.TTL, &s.Timeout, &s.Pace, &s.Strain, &s.Habits.Stay, &s.Habits.Rest} {
 		*d *= time.Duration(times)
 	}
 }
@@ -155,7 +153,6 @@ func (c *Change) length() time.Duration {
 
 func (c *Change) String() string { return fmt.Sprintf("%+v", *c) }
 
-// kinds returns the kinds of clients.
 func (c *Change) kinds(nodes []*sim.Node) (all []*kind) {
 	pick := func(list []int) (some []*sim.Node) {
 		for _, i := range list {
@@ -170,7 +167,6 @@ func (c *Change) kinds(nodes []*sim.Node) (all []*kind) {
 	return all
 }
 
-// stepTaken is a step that has begun.
 type stepTaken struct {
 	to           string
 	begun, first time.Time // first: when a client that it changed was first granted something; zero: none was
@@ -204,7 +200,6 @@ func (w *world) extendedThrough(lock held, granted time.Time) {
 	}
 }
 
-// roll takes the steps of the change.
 func (w *world) roll() {
 	c, r := w.scenario.Change, rand.New(rand.NewPCG(w.scenario.Seed, 0x5011))
 	time.Sleep(c.First)
@@ -234,7 +229,6 @@ func (w *world) roll() {
 	}
 }
 
-// change replaces a client's process by one of another kind.
 func (w *world) change(c *client, to *kind, r *rand.Rand) {
 	c.changing <- struct{}{}
 	defer func() { <-c.changing }()

@@ -38,22 +38,14 @@ type Scenario struct {
 	// PlainNodes speak RESP2 alone, so that clients need a second connection to each. Bit i is for node i.
 	PlainNodes uint
 	Login      time.Duration // what credentials may take; 0: nodes want none
-	// DoneTTL is for how long jobs are remembered.
-	DoneTTL time.Duration
-	// Change is of nodes, or nil.
-	Change *Change
-	// Copied: the second client is a copy of the first, from a snapshot that was started twice.
-	Copied bool
-	// Crowd is what happens to fifty Lockers of one process, or nil.
-	Crowd *Crowd
-	// Rivals is what happens to clients with lists of nodes that conflict, or nil.
-	Rivals *Rivals
-	// Liar is one of the nodes, or nil.
-	Liar *Liar
-	// Actions: what happens to the first name is kept for docs/spec, see Action.
-	Actions bool
-	// Sound: the faults keep the assumptions under which holds exclude each other.
-	Sound bool
+	DoneTTL    time.Duration // for how long jobs are remembered
+	Change     *Change       // of nodes, or nil
+	Copied     bool          // the second client is a copy of the first, from a snapshot that was started twice
+	Crowd      *Crowd        // what happens to fifty Lockers of one process, or nil
+	Rivals     *Rivals       // what happens to clients with lists of nodes that conflict, or nil
+	Liar       *Liar         // one of the nodes, or nil
+	Actions    bool          // what happens to the first name is kept for docs/spec, see Action
+	Sound      bool          // the faults keep the assumptions under which holds exclude each other
 }
 
 // NewScenario derives a scenario from a seed. It draws not only what happens but also what can happen: see row.

@@ -29,7 +29,6 @@ import (
 //     forget nothing, no look shows a smaller one than was known when it began.
 //   - checked: when Check has returned nil, there was a moment meanwhile at which a majority had the key for the hold.
 
-// shown is what is known of holds.
 type shown struct {
 	mu     sync.Mutex // protects the following fields, and what they contain
 	values map[string]*value
@@ -84,7 +83,6 @@ type proposal struct {
 	token int64
 }
 
-// asksWith notes one.
 func (w *world) asksWith(owner, token string) {
 	if number, err := strconv.ParseFloat(token, 64); err == nil {
 		w.proposed.Store(proposal{owner, int64(number)}, true)
@@ -138,7 +136,6 @@ func (w *world) showsFrom(wanted []string, lock held) {
 	}
 }
 
-// showsNoMore notes that a hold is over.
 func (w *world) showsNoMore(lock held) {
 	w.shown.mu.Lock()
 	defer w.shown.mu.Unlock()
@@ -193,12 +190,8 @@ func (w *worker) setLate(lock held) (wait func()) {
 	return late.Wait
 }
 
-// looks has a worker look at a name.
-func (w *worker) looks() {
-	w.looksBy(w.label, w.locker.Load().Inspector(), w.apart)
-}
-
-func (w *world) looksBy(who string, by *redlock.Inspector, r *rand.Rand) {
+// looks has somebody look at a name.
+func (w *world) looks(who string, by *redlock.Inspector, r *rand.Rand) {
 	name, began := w.someKey(r), time.Now()
 	use := w.meetings.begin(Inspect)
 	defer w.meetings.end(use)
@@ -253,7 +246,7 @@ func (w *world) visits(end time.Time) {
 				w.watchOnce(ctx, "visitor", w.someKey(r), visitor)
 				cancel()
 			default:
-				w.looksBy("visitor", visitor, r)
+				w.looks("visitor", visitor, r)
 			}
 		}
 		_ = visitor.Close()
@@ -375,9 +368,7 @@ func (w *world) checkValues(c sim.Command, before []string, after sim.Data) {
 }
 
 // steady reports whether the nodes keep what they know, and are always the same.
-func (w *world) steady() bool {
-	return w.scenario.Sound && w.scenario.Remembers() && w.oneList()
-}
+func (w *world) steady() bool { return w.scenario.Sound && w.scenario.Remembers() && w.oneList() }
 
 // oneList: else a majority of one of several lists is shown as the holder.
 func (w *world) oneList() bool { return w.scenario.Change == nil && w.scenario.Rivals == nil }

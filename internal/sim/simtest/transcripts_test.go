@@ -47,7 +47,6 @@ func TestTranscripts(t *testing.T) {
 	}
 }
 
-// scene is a transcript under way.
 type scene struct {
 	net     *sim.Network
 	nodes   map[string]*sim.Node
@@ -171,9 +170,7 @@ func (s *scene) open(who string, nodes []string) {
 	}
 }
 
-type call func(context.Context, string, ...redlock.LockOption) (*redlock.Lock, error)
-
-func (s *scene) lock(ctx context.Context, who, verb string, ask call) {
+func (s *scene) lock(ctx context.Context, who, verb string, ask lockCall) {
 	s.mu.Lock()
 	if s.zero.IsZero() {
 		s.zero = time.Now()

@@ -115,7 +115,6 @@ func (w *world) inOrder(c sim.Command, s shape, before []string, after sim.Data)
 // extendsToken is where the token stands in the arguments of an extension.
 const extendsToken = 2
 
-// letsGo notes that a node was told to let go.
 func (w *world) letsGo(c sim.Command, p part, known float64) {
 	ticket, handed := w.tickets.Load(p.owner)
 	if handed {
@@ -131,9 +130,6 @@ func (w *world) letsGo(c sim.Command, p part, known float64) {
 	}
 	w.undone.mu.Lock()
 	defer w.undone.mu.Unlock()
-	if w.undone.seen == nil {
-		w.undone.seen = map[part]*letGo{}
-	}
 	at := w.undone.seen[p]
 	if at == nil {
 		at = &letGo{}

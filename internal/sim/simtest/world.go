@@ -58,7 +58,6 @@ func (r *Result) Trace() []string {
 	return text
 }
 
-// line is one line of the trace.
 type line struct {
 	event event
 	text  string
@@ -87,7 +86,6 @@ func (r *Result) Digest() uint64 {
 	return h.Sum64()
 }
 
-// world is a run under way.
 type world struct {
 	scenario Scenario
 	net      *sim.Network
@@ -137,7 +135,6 @@ func (w *world) blame(invariant, format string, args ...any) {
 	w.mu.Unlock()
 }
 
-// count notes that something has happened.
 func (w *world) count(what string, times int) {
 	w.mu.Lock()
 	w.result.Counts[what] += int64(times)
@@ -149,6 +146,7 @@ func newWorld(s Scenario) *world {
 	w := &world{
 		scenario: s, net: sim.NewNetwork(s.Seed), history: &sim.History{}, revoked: newRevocations(), shown: newShown(),
 		result: &Result{Scenario: s, Counts: Counts{}}, meetings: meetings{now: map[*use]bool{}},
+		undone: undone{seen: map[part]*letGo{}}, jobs: book{forgets: map[string][]forgetting{}},
 	}
 	w.result.Pairs = &w.meetings.seen
 	for i := range s.Nodes {
@@ -209,7 +207,9 @@ func Run(s Scenario) *Result {
 		}
 	}
 	for i := range s.Clients {
-		c := &client{world: w, name: fmt.Sprintf("c%d", i), changing: make(chan struct{}, 1)}
+		c := &client{
+			world: w, name: fmt.Sprintf("c%d", i), changing: make(chan struct{}, 1), permits: map[permits]*redlock.Semaphore{},
+		}
 		c.set = w.settingsOf(c.name)
 		always = append(always, c.set.has...)
 		w.clients = append(w.clients, c)
@@ -263,7 +263,6 @@ func Run(s Scenario) *Result {
 	return w.result
 }
 
-// options are what a client has.
 func (w *world) options(name string) []redlock.Option {
 	return append(w.settingsOf(name).opts, redlock.WithNodeConfig(
 		redlock.NodeConfig{TrustDisk: w.scenario.Trusted, NoRestartGuard: w.scenario.Guard == 0}))
