@@ -92,7 +92,13 @@ func (r *round) unasked(n *node) error {
 
 // Reply implements redisconn.Round: it counts a node's reply.
 func (r *round) Reply(node int, reply any, err error) {
-	a, n := r.read(reply, err), r.nodes[node]
+	var a quorum.Answer
+	if err == nil {
+		a = r.Read(reply)
+	} else {
+		a = r.unanswered(err)
+	}
+	n := r.nodes[node]
 	if a.Err != nil || n.odd.Load() != nil {
 		n.heard(r.Kind.Name(), a.Err)
 	}
@@ -107,16 +113,14 @@ func (r *round) Reply(node int, reply any, err error) {
 	r.vote(node, a)
 }
 
-// read reads a node's reply, or why there is none.
-func (r *round) read(reply any, err error) quorum.Answer {
-	switch {
-	case err == nil:
-		return r.Read(reply)
-	case errors.As(err, new(resp.UnexpectedError)):
-		return quorum.Answer{Vote: quorum.Failed, Err: fmt.Errorf("%s: %w", r.Kind.Name(), err)}
-	default:
-		return quorum.Answer{Vote: quorum.Failed, Err: explained(err, "")}
+// unanswered is the answer of a node of which there is no reply.
+func (r *round) unanswered(err error) quorum.Answer {
+	if errors.As(err, new(resp.UnexpectedError)) {
+		err = fmt.Errorf("%s: %w", r.Kind.Name(), err)
+	} else {
+		err = explained(err, "")
 	}
+	return quorum.Answer{Vote: quorum.Failed, Err: err}
 }
 
 // judgeToken takes a node's acceptance of a token away if the node has dropped a larger one, and its vote if what it
