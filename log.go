@@ -108,14 +108,14 @@ func (l *eventLog) look(n voter) {
 	if !settled {
 		return
 	}
-	codes := ""
+	var codes strings.Builder
 	for _, f := range found {
-		codes += fmt.Sprintln(f.Code, f.Severity)
+		fmt.Fprintln(&codes, f.Code, f.Severity)
 	}
-	if codes == l.findings[n] {
+	if codes.String() == l.findings[n] {
 		return
 	}
-	l.findings[n] = codes
+	l.findings[n] = codes.String()
 	for _, f := range found {
 		if f.Severity > finding.Note {
 			write := l.logger.Warn

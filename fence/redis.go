@@ -3,6 +3,7 @@ package fence
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -22,9 +23,8 @@ redis.call('SET', table.remove(KEYS), table.remove(ARGV))
 //
 // The mark is at redlock:mark: and the name, without expiry. In a cluster the name needs the same hash tag as the keys.
 func RedisScript(h Holder, script string, keys []string, args ...any) (string, []string, []any, error) {
-	n := len(keys)
-	return guarded + script, append(keys[:n:n], "redlock:mark:"+h.Name()), append(args[:len(args):len(args)], h.Token()),
-		check(h)
+	keys = append(slices.Clip(keys), "redlock:mark:"+h.Name())
+	return guarded + script, keys, append(slices.Clip(args), h.Token()), check(h)
 }
 
 // RedisDo runs a script on the master that keeps the data, unless the holder is late: then the error satisfies

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -80,7 +81,7 @@ func (d SQL) EnterRow(
 	}
 	all := append([]any{h.Token()}, args...)
 	if d.numbered {
-		all = append(args[:len(args):len(args)], h.Token())
+		all = append(slices.Clip(args), h.Token())
 	}
 	raise := fmt.Sprintf("UPDATE %s SET %s = %s(%[2]s, %[4]s) WHERE %s",
 		table, column, d.greatest, d.parameter(len(all)), condition)

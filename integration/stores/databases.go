@@ -43,6 +43,14 @@ func SQLite(t testing.TB) *sql.DB {
 	return open(t, "sqlite", "file:"+filepath.Join(t.TempDir(), "db")+patient)
 }
 
+// short returns a directory for a server of another user, with a path that is short enough for a socket.
+func short(t testing.TB) string {
+	t.Helper()
+	dir := must(os.MkdirTemp("", "stores"))(t) //nolint:usetesting // see above
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
 // Postgres starts a server, or skips the test where there is none.
 func Postgres(t testing.TB) *sql.DB {
 	t.Helper()
@@ -71,8 +79,7 @@ func PostgresAt(t testing.TB) (db *sql.DB, dir string) {
 		uid, _ := strconv.Atoi(owner.Uid)
 		gid, _ := strconv.Atoi(owner.Gid)
 		who = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
-		data = must(os.MkdirTemp("", "stores"))(t)
-		t.Cleanup(func() { os.RemoveAll(data) })
+		data = short(t)
 		if err := errors.Join(os.Chown(data, uid, gid), os.Chmod(data, 0o700)); err != nil {
 			t.Fatal(err)
 		}
@@ -96,8 +103,7 @@ func MariaDB(t testing.TB) *sql.DB {
 	if err != nil {
 		missing(t, "mariadb", "install it (Debian: apt-get install mariadb-server-core)")
 	}
-	data := must(os.MkdirTemp("", "stores"))(t) // a socket's path must be short
-	t.Cleanup(func() { os.RemoveAll(data) })
+	data := short(t)
 	run(t, exec.Command(server, "--no-defaults", "--datadir="+data, "--user="+must(user.Current())(t).Username,
 		"--skip-networking", "--skip-grant-tables", "--socket="+data+"/socket", "--pid-file="+data+"/pid",
 		"--innodb-flush-log-at-trx-commit=0"), nil)

@@ -96,6 +96,7 @@ func (d *dialect) setUp(t *testing.T) {
 }
 
 func (d *dialect) test(t *testing.T) {
+	t.Helper()
 	t.Run("table", func(t *testing.T) {
 		d.setUp(t)
 		fencetest.Run(t, &stock{d, d.Enter})

@@ -47,7 +47,8 @@ func cmdHello(x *call) any {
 	x.client.proto, _ = parseInt(x.args[1])
 	return dict{
 		"server", "redis", "version", version, "proto", x.client.proto, "id", x.client.id, "mode", "standalone",
-		"role", x.role(), "modules", []any{},
+		"role", x.role(), "modules",
+		[]any{},
 	}
 }
 

@@ -417,7 +417,12 @@ func (l *liar) shape() any {
 		deep = []any{deep}
 	}
 	return one(l.r, []any{
-		nil, "", []any{}, deep, []any{nil}, []any{[]any{}}, slices.Repeat([]any{int64(1)}, 500), sim.Status(""), sim.OK,
+		nil, "",
+		[]any{},
+		deep,
+		[]any{nil},
+		[]any{[]any{}},
+		slices.Repeat([]any{int64(1)}, 500), sim.Status(""), sim.OK,
 		sim.Status("QUEUED"), l.text(),
 	})
 }
