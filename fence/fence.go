@@ -24,7 +24,8 @@ import (
 // ErrOvertaken says that a later holder of the lock has been at the store.
 var ErrOvertaken = errors.New("overtaken by a later holder")
 
-// Holder is who reads and writes: a [redlock.Lock], or what [Parse] returns.
+// Holder is who reads and writes: a [redlock.Lock], or what [Parse] returns. A hold of several names, by
+// [redlock.Locker.LockAll], comes as one holder for each of them, made by Parse: its own name is that of no other hold.
 type Holder interface {
 	Name() string // of the lock
 	Token() int64 // fencing token
