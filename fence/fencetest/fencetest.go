@@ -45,7 +45,11 @@ func Run(t testing.TB, store Store) {
 	if testing.Short() {
 		seeds = 100
 	}
-	r := &runner{store: store, next: firstToken}
+	(&runner{store: store, next: firstToken, patience: time.Millisecond}).run(t, seeds)
+}
+
+func (r *runner) run(t testing.TB, seeds uint64) {
+	t.Helper()
 	wrong, lost := 0, 0
 	var worst *play
 	for seed := range seeds {
@@ -118,10 +122,11 @@ func plan(r *rand.Rand) []step {
 
 // runner plays with one store after the other what was planned.
 type runner struct {
-	store Store
-	next  int64         // the next token
-	usual time.Duration // how long a call takes
-	steps atomic.Bool   // the store has called Step
+	store    Store
+	next     int64         // the next token
+	usual    time.Duration // how long a call takes
+	patience time.Duration // how long a call that is paused waits at least for another's end, which may wait for it
+	steps    atomic.Bool   // the store has called Step
 }
 
 const (
@@ -245,9 +250,6 @@ func (r *runner) play(ctx context.Context, steps []step) *play {
 	return p
 }
 
-// patience is for how long a call that is paused at a Step waits for another's end: that may be waiting for this one.
-func (r *runner) patience() time.Duration { return max(time.Millisecond, 4*r.usual) }
-
 func (r *runner) call(ctx context.Context, h *holder, k kind, at *pause) (o outcome) {
 	at.steps = &r.steps
 	ctx = context.WithValue(ctx, stepKey{}, at)
@@ -302,7 +304,7 @@ func (r *runner) both(ctx context.Context, p *play, s, meanwhile step) (first, s
 		begin()
 		select {
 		case <-ended:
-		case <-time.After(r.patience()):
+		case <-time.After(max(r.patience, 4*r.usual)):
 		}
 	}}
 	if !r.steps.Load() {

@@ -148,7 +148,8 @@ func TestBrokenStores(t *testing.T) {
 	broken := brokenStores()
 	for _, name := range slices.Sorted(maps.Keys(broken)) {
 		s := &said{T: t}
-		Run(s, broken[name])
+		// None of these waits for another that is paused, so that all is played in one order however busy the machine is.
+		(&runner{store: broken[name], next: firstToken, patience: time.Minute}).run(s, 1000)
 		if s.text == "" {
 			t.Errorf("%s: not found", name)
 		}

@@ -164,14 +164,19 @@ type said struct {
 
 func (s *said) Errorf(format string, args ...any) { s.text = fmt.Sprintf(format, args...) }
 
-// shows checks that a mistake is found.
-func shows(t *testing.T, s fencetest.Store, wanted string) {
+// shows checks that a mistake is found. On a machine that is busy enough, each call that meets another may have come to
+// its end before.
+func (d *dialect) shows(t *testing.T, s fencetest.Store, wanted string) {
 	t.Helper()
-	result := &said{TB: t}
-	fencetest.Run(result, s)
-	if t.Log(result.text); !strings.Contains(result.text, wanted) {
-		t.Errorf("want that it says %q", wanted)
+	for range 20 {
+		d.setUp(t)
+		result := &said{TB: t}
+		fencetest.Run(result, s)
+		if t.Log(result.text); strings.Contains(result.text, wanted) {
+			return
+		}
 	}
+	t.Errorf("want that it says %q", wanted)
 }
 
 // checkedFirst is a mistake: it compares in one transaction, and writes in another.
@@ -214,8 +219,7 @@ func TestPostgres(t *testing.T) {
 	}
 	t.Run("mistake", func(t *testing.T) {
 		d := &dialect{fence.Postgres, db, "item = $1", sql.LevelReadCommitted}
-		d.setUp(t)
-		shows(t, checkedFirst{&stock{d, d.Enter}}, "LOST")
+		d.shows(t, checkedFirst{&stock{d, d.Enter}}, "LOST")
 	})
 }
 
@@ -227,8 +231,7 @@ func TestMariaDB(t *testing.T) {
 	}
 	t.Run("mistake", func(t *testing.T) {
 		d := &dialect{fence.MySQL, db, "item = ?", sql.LevelReadCommitted}
-		d.setUp(t)
-		shows(t, rowsChanged{&stock{d, func(ctx context.Context, tx *sql.Tx, h fence.Holder) error {
+		d.shows(t, rowsChanged{&stock{d, func(ctx context.Context, tx *sql.Tx, h fence.Holder) error {
 			return d.EnterRow(ctx, tx, h, "stock", "last_token", d.item, "4711")
 		}}}, "the holder of the lock was refused")
 	})
