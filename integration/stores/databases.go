@@ -20,6 +20,8 @@ import (
 	_ "github.com/go-sql-driver/mysql" // drivers
 	_ "github.com/lib/pq"
 	_ "modernc.org/sqlite"
+
+	"github.com/quorumlock/redlock/internal/cases"
 )
 
 // wanted says that a database must be there: CI names them all.
@@ -46,7 +48,7 @@ func SQLite(t testing.TB) *sql.DB {
 // short returns a directory for a server of another user, with a path that is short enough for a socket.
 func short(t testing.TB) string {
 	t.Helper()
-	dir := must(os.MkdirTemp("", "stores"))(t) //nolint:usetesting // see above
+	dir := cases.Must(os.MkdirTemp("", "stores"))(t) //nolint:usetesting // see above
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	return dir
 }
@@ -104,7 +106,7 @@ func MariaDB(t testing.TB) *sql.DB {
 		missing(t, "mariadb", "install it (Debian: apt-get install mariadb-server-core)")
 	}
 	data := short(t)
-	run(t, exec.Command(server, "--no-defaults", "--datadir="+data, "--user="+must(user.Current())(t).Username,
+	run(t, exec.Command(server, "--no-defaults", "--datadir="+data, "--user="+cases.Must(user.Current())(t).Username,
 		"--skip-networking", "--skip-grant-tables", "--socket="+data+"/socket", "--pid-file="+data+"/pid",
 		"--innodb-flush-log-at-trx-commit=0"), nil)
 	db := open(t, "mysql", "root@unix("+data+"/socket)/")
@@ -136,7 +138,7 @@ func run(t testing.TB, server *exec.Cmd, who *syscall.Credential) {
 // open connects as soon as the server answers.
 func open(t testing.TB, driver, source string) *sql.DB {
 	t.Helper()
-	db := must(sql.Open(driver, source))(t)
+	db := cases.Must(sql.Open(driver, source))(t)
 	t.Cleanup(func() { db.Close() })
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -147,14 +149,4 @@ func open(t testing.TB, driver, source string) *sql.DB {
 		time.Sleep(50 * time.Millisecond)
 	}
 	return db
-}
-
-func must[T any](v T, err error) func(testing.TB) T {
-	return func(t testing.TB) T {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return v
-	}
 }

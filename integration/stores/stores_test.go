@@ -19,6 +19,7 @@ import (
 	"github.com/quorumlock/redlock/fence"
 	"github.com/quorumlock/redlock/fence/fencetest"
 	"github.com/quorumlock/redlock/integration/masters"
+	"github.com/quorumlock/redlock/internal/cases"
 )
 
 // dialect is a database with the fence's dialect for it.
@@ -285,7 +286,7 @@ func TestTheRecipeForAShell(t *testing.T) {
 	if _, err := db.Exec("UPDATE stock SET units = 10"); err != nil {
 		t.Fatal(err)
 	}
-	page := must(os.ReadFile("../../docs/fencing.md"))(t)
+	page := cases.Must(os.ReadFile("../../docs/fencing.md"))(t)
 	_, script, _ := strings.Cut(string(page), "```sql\nBEGIN;")
 	script, _, found := strings.Cut("BEGIN;"+script, "```")
 	if !found {
