@@ -109,6 +109,19 @@ func TestWriterWaitsForTheRemainingLeases(t *testing.T) {
 	})
 }
 
+// Where the set of leases is gone, and a node refuses what a script does next, the set that it made still ends.
+func TestARefusedReleaseLeavesNoLeases(t *testing.T) {
+	bubble(t, 3, func(t *testing.T, fl *fleet) {
+		reader := must(fl.locker("a", WithTTL(time.Second)).RLock(t.Context(), "job"))(t)
+		fl.nodes.do("DEL", "redlock:read:job")
+		fl.nodes.deny("zrem")
+		fails(t, reader.Unlock(), ErrNoQuorum, "unlock")
+		time.Sleep(2 * time.Second)
+		fl.nodes.deny()
+		fl.clean()
+	})
+}
+
 func TestReadHoldsAndContexts(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, fl *fleet) {
 		l := fl.locker("a")

@@ -15,7 +15,9 @@ local function readers(key, begun)
   if begun then
     call('DEL', set)
   elseif call('EXISTS', set) == 0 then
-    call('ZADD', set, now + call('PTTL', key) + 1, 'unknown')
+    local till = now + call('PTTL', key) + 1
+    call('ZADD', set, till, 'unknown')
+    call('PEXPIREAT', set, till) -- at once: what comes next may be refused
   else
     call('ZREMRANGEBYSCORE', set, '-inf', now)
   end

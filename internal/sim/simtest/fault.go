@@ -96,7 +96,8 @@ func (f *faults) strike() {
 	over := f.troubles.begin(f.hit)
 	if end == nil {
 		over()
-		time.AfterFunc(f.scenario.Timeout, func() { f.meetings.end(use) }) // so long it can be felt, at least
+		felt := max(f.scenario.Timeout, f.scenario.TTL) // what is gone, or another, is missed so long
+		time.AfterFunc(felt, func() { f.meetings.end(use) })
 	} else {
 		length := time.Duration(f.r.ExpFloat64() * float64(f.scenario.Strain))
 		f.mends = append(f.mends, mend{time.Now().Add(length + time.Duration(f.r.IntN(1e6))), what, func() {

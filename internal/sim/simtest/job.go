@@ -313,6 +313,8 @@ func (w *worker) job() {
 		once, calls[1] = instance.Once, Lock
 	}
 	if w.minded(w.scenario.Habits.Part[Forget]) {
+		use := w.meetings.begin(Forget) // it lasts as long as the run that needs it: the call alone meets too little
+		defer w.meetings.end(use)
 		w.forget(name)
 	}
 	a := w.ask(scaled(w.scenario.TTL, w.apart, 1./4, 8), calls...)
@@ -360,8 +362,7 @@ func (w *worker) job() {
 }
 
 func (w *worker) forget(name string) {
-	asked, use := time.Now(), w.meetings.begin(Forget)
-	defer w.meetings.end(use)
+	asked := time.Now()
 	_, err := w.locker.Load().Forget(context.Background(), name, redlock.WithDoneTTL(w.scenario.DoneTTL))
 	w.log(w.label, "Forget %s: %s", name, kindOf(err))
 	if errors.Is(err, redlock.ErrTaken) {
