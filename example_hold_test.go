@@ -81,6 +81,24 @@ func ExampleLock_Ending() {
 	// Output: the rest is for the next run
 }
 
+// Wanted lets a long holder give way to whoever waits.
+func ExampleLock_Wanted() {
+	locker, stop := lockerOnFiveMasters()
+	defer stop()
+	ctx := context.Background()
+
+	lock, err := locker.Lock(ctx, "import")
+	if err != nil {
+		log.Fatal(err)
+	}
+	waiter := make(chan error)
+	go func() { waiter <- locker.Do(ctx, "import", func(context.Context, *redlock.Lock) error { return nil }) }()
+	<-lock.Wanted() // or the hold has ended: finishes the piece of work at hand
+	_ = lock.Unlock()
+	fmt.Println(<-waiter)
+	// Output: <nil>
+}
+
 // Err is nil while the hold may be trusted. Call it just before a step that cannot be undone.
 func ExampleLock_Err() {
 	locker, stop := lockerOnFiveMasters()

@@ -192,7 +192,7 @@ func (h *hold) tellWork(cause error) {
 	if t.done != nil {
 		close(t.done)
 	}
-	t.warn(0)
+	t.warn(whenWanted)
 	for end := range t.contexts {
 		(*end)(cause)
 	}
@@ -528,9 +528,9 @@ func (h *hold) answered(r *round) {
 	}
 }
 
-// ending is a channel of Lock.Ending.
+// ending is a channel of Lock.Ending, or that of Lock.Wanted.
 type ending struct {
-	before time.Duration
+	before time.Duration // or whenWanted
 	near   chan struct{}
 	closed bool // near is
 	next   *ending
@@ -538,7 +538,6 @@ type ending struct {
 
 // endingOf returns the ending of that before, which may be new.
 func (t *tenure) endingOf(before time.Duration) *ending {
-	before = max(before, 0)
 	for e := t.endings; e != nil; e = e.next {
 		if e.before == before {
 			return e
@@ -548,7 +547,10 @@ func (t *tenure) endingOf(before time.Duration) *ending {
 	return t.endings
 }
 
-// warn closes the channels that are due when so much is left of the hold. At 0 that is all of them.
+// whenWanted is less than any time before the end: time alone does not close the channel.
+const whenWanted = -1
+
+// warn closes the channels that are due when so much is left of the hold: all of them at its end.
 func (t *tenure) warn(left time.Duration) {
 	for e := t.endings; e != nil; e = e.next {
 		if !e.closed && left <= t.ahead(e) {

@@ -34,7 +34,8 @@ type Inspection struct {
 	Runs      Runs
 	Nodes     []NodeInspection
 
-	value string // the text that has Value
+	value  string // the text that has Value
+	wanted bool   // a majority of the nodes knows a waiter
 }
 
 // NodeInspection is what one node knows about a name.
@@ -110,10 +111,11 @@ func (l *core) look(ctx context.Context, op, name, key, channel string) (Inspect
 }
 
 // Watch looks at a name again and again: the first pair is what [Inspector.Inspect] finds, and each further one differs
-// from the one before it in the owner, the token, the value, the readers or the runs. It takes no lock. It learns at
-// once who takes, releases or is handed the lock, of a new value and of ForceUnlock; of a holder that has died at the
-// end of its TTL; of anything else, such as the beginning of a run or a lock [WithoutFencing], within ten seconds.
-// Where the nodes cannot notify it, it looks every second. What happens between two looks may be missed.
+// from the one before it in the owner, the token, the value, the readers, the runs, or in whether somebody waits. It
+// takes no lock. It learns at once who takes, releases, is handed or begins to want the lock, of a new value and of
+// ForceUnlock; of a holder that has died at the end of its TTL; of anything else, such as the beginning of a run or a
+// lock [WithoutFencing], within ten seconds. Where the nodes cannot notify it, it looks every second. What happens
+// between two looks may be missed.
 //
 // If too few nodes answer, one pair has a [*QuorumError] that satisfies errors.Is for [ErrNoQuorum], and what the rest
 // says; the watch goes on, and the next pair comes when enough of them answer. It ends without a pair when ctx is done,
@@ -159,9 +161,54 @@ func (l *core) Watch(ctx context.Context, name string) iter.Seq2[Inspection, err
 	}
 }
 
+// Wanted returns a channel that is closed when somebody else waits for the lock, so that a long holder can give way, and
+// with Done. Who waits in the same Locker is somebody, too; for a reader, a writer is; for a permit, who waits in its
+// slot's queue; for several names, who waits for any.
+//
+// It is closed as soon as a majority of the nodes has told of a waiter, or within a second where they cannot notify this
+// client ([Inspector.Watch]). From the call to the end of the hold it costs the nodes what Watch does, and nothing
+// before: call it if you would give way. In an election, candidates wait always.
+func (k *Lock) Wanted() <-chan struct{} {
+	h := k.hold
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.state != held {
+		return closedDone
+	}
+	older := h.tenure.endings
+	e := h.tenure.endingOf(whenWanted)
+	if h.tenure.endings != older {
+		names := []string{h.name}
+		if h.names != nil {
+			names = h.names.List
+		}
+		for _, name := range names {
+			go h.awaitWaiter(name, e)
+		}
+	}
+	return e.near
+}
+
+// awaitWaiter closes the channel of Lock.Wanted when somebody waits for the name.
+func (h *hold) awaitWaiter(name string, e *ending) {
+	ctx, end := h.context(h.locker.ctx)
+	defer end()
+	for i, err := range h.locker.Watch(ctx, name) {
+		if err == nil && i.wanted {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			if !e.closed {
+				e.closed = true
+				close(e.near)
+			}
+			return
+		}
+	}
+}
+
 // supersedes reports whether later has nothing new. A value that no majority has confirmed may be missing in it.
 func (i *Inspection) supersedes(later *Inspection) bool {
-	return i.Owner == later.Owner && i.Token == later.Token &&
+	return i.Owner == later.Owner && i.Token == later.Token && i.wanted == later.wanted &&
 		(i.Value == later.Value || i.value > later.value) &&
 		slices.Equal(i.Readers, later.Readers) &&
 		i.Runs.Begun == later.Runs.Begun && i.Runs.Last == later.Runs.Last && i.Runs.Token == later.Runs.Token
@@ -278,11 +325,14 @@ func (l *core) Check(ctx context.Context, name string, token int64) error {
 func (i *Inspection) conclude(e *quorum.Electorate) {
 	had, readers := make(map[string]quorum.Set), make(map[string]quorum.Set)
 	labels := make(map[string]string) // by owner
+	waited := quorum.Set(0)           // one may have the holder itself in its queue, if it gave the hold late
 	for at, n := range i.Nodes {
 		if n.Err != nil {
 			continue
 		}
-		i.Waiting = max(i.Waiting, n.Waiting)
+		if i.Waiting = max(i.Waiting, n.Waiting); n.Waiting > 0 {
+			waited = waited.With(at)
+		}
 		for r, owner := range n.Readers {
 			labels[owner] = cmp.Or(labels[owner], n.ReaderLabels[r])
 			readers[owner] = readers[owner].With(at)
@@ -292,6 +342,7 @@ func (i *Inspection) conclude(e *quorum.Electorate) {
 			had[n.Owner] = had[n.Owner].With(at)
 		}
 	}
+	i.wanted = e.MayHold(waited)
 	for owner, nodes := range readers {
 		if e.MayHold(nodes) {
 			i.Readers = append(i.Readers, owner)

@@ -86,6 +86,7 @@ func TestWatch(t *testing.T) {
 		s.sees(first.Owner(), atOnce)
 		s.seesNothing(time.Minute) // renewals are nothing new
 		got := async(func() *Lock { return must(b.Lock(t.Context(), "job"))(t) })
+		s.sees(first.Owner(), atOnce) // somebody waits
 		s.seesNothing(time.Second)
 		succeeds(t, first.Unlock())
 		second := <-got

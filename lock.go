@@ -109,13 +109,13 @@ func (k *Lock) Ending(notice time.Duration) <-chan struct{} {
 	if h.state != held {
 		return closedDone
 	}
-	e := h.tenure.endingOf(notice)
+	e := h.tenure.endingOf(max(notice, 0))
 	h.tenure.warn(h.tenure.grant.left(now))
 	h.locker.schedule.Set(h, h.tenure.next(now.local)) // if the Locker is being closed, Abandon comes
 	return e.near
 }
 
-// closedDone is what Done and Ending return for every hold that has ended.
+// closedDone is what Done, Ending and Wanted return for every hold that has ended.
 var closedDone = func() <-chan struct{} {
 	c := make(chan struct{})
 	close(c)

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -19,9 +20,10 @@ func watchVerb() *cli.Command {
 		Usage:     "say each time a lock changes hands",
 		UsageText: "redlock watch [flags] NAME",
 		Description: strings.TrimSpace(`
-Prints who holds the lock NAME, with which token and value, or that it is
-free; and then a line for each change, until a signal ends it. It takes no
-lock. If too few nodes answer it says so once, and goes on.
+Prints who holds the lock NAME, with which token and value and how many
+wait, or that it is free; and then a line for each change, until a signal
+ends it. That others wait is a change, how many is none. It takes no lock.
+If too few nodes answer it says so once, and goes on.
 
 EXIT CODES
    64    wrong usage: flags, settings, name or nodes
@@ -84,6 +86,9 @@ func changed(i redlock.Inspection) string {
 	}
 	if i.Value != "" {
 		parts = append(parts, "value "+whole(i.Value))
+	}
+	if i.Waiting > 0 {
+		parts = append(parts, "waiting "+strconv.Itoa(i.Waiting))
 	}
 	if i.Runs.Begun > 0 {
 		parts = append(parts, "runs: "+runsInWords(i))

@@ -10,7 +10,7 @@
 -- a negative time: it has no TTL. {4} our owner was revoked
 -- Bound: the locks, and what watchers says.
 -- Follows revoked (revoked, told), usual (n, taken, accepted, call, own_ttls, ttl), label (label),
--- readers (marker, readers), propose (tokens, disown), queue (lease), join (join), watchers (changed).
+-- readers (marker, readers), propose (tokens, disown), queue (lease), watchers (changed), join (join).
 local given, proposals = {}, {}
 for i = 1, n do
   if not (taken and taken[i]) then

@@ -8,7 +8,7 @@
 -- older ones wait, more than a call looks at · {4} our owner was revoked
 -- Bound: the locks, and what queue and watchers say.
 -- Follows revoked (revoked, told), label (label), readers (marker, readers), propose (propose),
--- queue (before, hand_over, leave, lease), join (join), watchers (changed).
+-- queue (before, hand_over, leave, lease), watchers (changed), join (join).
 local n, call = #KEYS - 1, redis.call
 local holders, usual, replies = call('MGET', unpack(KEYS, 1, n)), 0, {}
 for i = 1, n do

@@ -1,9 +1,10 @@
 -- join adds a member to the queue, or keeps it there, and returns how many wait before it. A queue that nobody asks
 -- about ends after 30 s, or a TTL that is longer: twice as long as any waiter pauses. A dead waiter is not kept
--- by that: it is passed over, because nobody listens. Bound: two keys.
--- Follows queue (queue, waiting, leave).
+-- by that: it is passed over, because nobody listens. Who watches the lock is told of the first that waits: it may be the
+-- holder. Bound: two keys, and what watchers says.
+-- Follows revoked (told), queue (queue, waiting, leave), watchers (changed).
 local function join(key, member, ttl)
-  redis.call('ZADD', queue(key), 0, member)
+  local new = redis.call('ZADD', queue(key), 0, member) == 1
   redis.call('SADD', waiting, key)
   ttl = math.max(ttl, 30000)
   for _, mine in ipairs({ queue(key), waiting }) do
@@ -12,6 +13,8 @@ local function join(key, member, ttl)
       redis.call('PEXPIRE', mine, ttl)
     end
   end
-  return redis.call('ZRANK', queue(key), member)
+  local before = redis.call('ZRANK', queue(key), member)
+  if told and new and before == 0 then changed(key) end
+  return before
 end
 

@@ -7,7 +7,7 @@
 -- waits, or with -2 ms: free, but older ones wait, more than a call looks at · {4} our owner was revoked
 -- Bound: the locks, and what queue and watchers say.
 -- Follows revoked (revoked, told), label (label), readers (marker, readers),
--- queue (queue, before, hand_over, reading, leave), join (join), watchers (changed).
+-- queue (queue, before, hand_over, reading, leave), watchers (changed), join (join).
 local n, call = #KEYS - 1, redis.call
 local holders, usual, replies = call('MGET', unpack(KEYS, 1, n)), 0, {}
 for i = 1, n do

@@ -20,7 +20,7 @@ import (
 var (
 	AcquirePlain = &Command{native: set, read: readSet, Reader: Read}
 	Acquire      = script(Command{read: readAcquire}, columns,
-		"revoked", "usual", "label", "readers", "propose", "queue", "join", "watchers", "acquire")
+		"revoked", "usual", "label", "readers", "propose", "queue", "watchers", "join", "acquire")
 	// AcquireOrQueue is Acquire with a channel: a node that refuses puts the caller into its queue.
 	AcquireOrQueue = &Command{Command: Acquire.Command, read: Acquire.read}
 	AcquireAll     = script(Command{read: readAcquire}, rowsOfNames, "revoked", "label", "watchers", "acquire_all")
@@ -58,7 +58,7 @@ var (
 
 // queueing returns the files of a script that may put its caller into a queue.
 func queueing(name string) []string {
-	return []string{"revoked", "label", "readers", "propose", "queue", "join", "watchers", name}
+	return []string{"revoked", "label", "readers", "propose", "queue", "watchers", "join", name}
 }
 
 // Scripts are the scripts of all commands.

@@ -9,14 +9,14 @@ import (
 // begunBy names the files that are put before others, as the library does.
 var begunBy = map[string][]string{
 	"release":      {"free", "readers", "propose", "queue", "watchers", "value"},
-	"enqueue":      {"revoked", "label", "readers", "propose", "queue", "join", "watchers"},
-	"read":         {"revoked", "label", "readers", "propose", "queue", "join", "watchers"},
+	"enqueue":      {"revoked", "label", "readers", "propose", "queue", "watchers", "join"},
+	"read":         {"revoked", "label", "readers", "propose", "queue", "watchers", "join"},
 	"raise":        {"propose", "watchers"},
 	"keep_reading": {"revoked", "readers"},
 	"extend":       {"revoked", "watchers", "value"},
 	"revert":       {"revoked", "readers", "propose", "queue", "watchers"},
 	"stop_reading": {"readers", "propose", "queue", "watchers"},
-	"acquire":      {"revoked", "usual", "label", "readers", "propose", "queue", "join", "watchers"},
+	"acquire":      {"revoked", "usual", "label", "readers", "propose", "queue", "watchers", "join"},
 	"survey":       {"readers", "propose", "queue"},
 	"once":         {"register"},
 	"inspect":      {"register", "label", "value", "watchers"},

@@ -233,6 +233,9 @@ func (w *worker) once() {
 	x := w.wishes()
 	a := w.ask(x.patience, x.calls()...)
 	defer w.meetings.end(a.use)
+	if a.names, a.waits = x.names, !x.tries; a.waits {
+		w.waitsFor(a.names)
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	if !a.bounded {
 		ctx, cancel = context.WithTimeout(context.Background(), x.patience)

@@ -44,10 +44,13 @@ func newHabits(r *rand.Rand, ttl time.Duration, row set) (h Habits) {
 		Last: 0.7 * part(), Stay: scaled(ttl, r, 1./20, 2./3), Rest: scaled(ttl, r, 1./12, 1./2),
 		Share: r.IntN(2) == 0,
 	}
-	for f := range features {
+	for f := range Wanted {
 		if row.has(f) {
 			h.Part[f] = 0.1 + 0.8*r.Float64()
 		}
+	}
+	if row.has(Wanted) {
+		h.Part[Wanted] = 0.5
 	}
 	if row.has(TryLock) == row.has(Lock) {
 		h.Part[TryLock] = part()
@@ -57,6 +60,9 @@ func newHabits(r *rand.Rand, ttl time.Duration, row set) (h Habits) {
 		ForceUnlock: 0.3, Inspect: 0.2, Check: 0.2, Status: 0.1, Once: 0.3, Acquire: 0.5, Do: 0.5, WithoutFencing: 0.4,
 	} {
 		h.Part[f] *= most
+	}
+	if row.has(Forget) { // what is forgotten is a job's runs
+		h.Part[Once] *= 3
 	}
 	if row.has(Watch) {
 		h.Watchers = 1 + r.IntN(2)
@@ -77,6 +83,8 @@ func (h *Habits) without(all ...Feature) {
 type asking struct {
 	*use
 	opts     []redlock.LockOption
+	names    []string
+	waits    bool
 	patience time.Duration
 	bounded  bool // by WithMaxWait
 	ttl      time.Duration

@@ -119,15 +119,51 @@ func (w *worker) keep(lock held, hold holds) {
 	if w.inclined(w.scenario.Habits.Last) { // most that can go wrong goes wrong in the end
 		mean, extend = 6*float64(w.scenario.TTL), 0
 	}
+	ended := lock.Done()
+	if w.minded(w.scenario.Habits.Part[Wanted]) {
+		w.meetings.does(lock.use, Wanted)
+		ended = lock.Wanted()
+		defer w.givesWay(lock, ended)
+	}
 	for range 1 + w.r.IntN(4) {
 		stay := min(time.Duration(w.r.ExpFloat64()*mean), 4*w.scenario.TTL) + time.Duration(w.r.IntN(1000))
-		if !lasts(stay, lock.Done()) {
+		if !lasts(stay, ended) {
 			return
 		}
 		if w.inclined(extend) {
 			w.extend(lock, hold)
 		}
 		w.setValue(lock)
+	}
+}
+
+// waitsFor notes that a call waits for these names.
+func (w *world) waitsFor(names []string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, name := range names {
+		w.waited[name]++
+	}
+}
+
+// givesWay judges that a hold that is wanted is so by somebody: another call has waited for one of its names.
+func (w *worker) givesWay(lock held, wanted <-chan struct{}) {
+	if lasts(0, wanted) || lock.Err() != nil {
+		return
+	}
+	w.count("gave way", 1)
+	w.log(w.label, "%s token %d is wanted", lock.Name(), lock.Token())
+	others := 0
+	w.mu.Lock()
+	for _, name := range lock.names {
+		others += w.waited[name]
+	}
+	w.mu.Unlock()
+	if lock.waits {
+		others -= len(lock.names)
+	}
+	if others == 0 && w.liar == nil {
+		w.blame("honesty", "%s: %s token %d is wanted, and nobody has waited for it", w.label, lock.Name(), lock.Token())
 	}
 }
 

@@ -54,6 +54,7 @@ const (
 	ForceUnlock
 	Forget
 	Restart
+	Wanted // drawn apart: see array
 
 	features // how many they are
 )
@@ -63,7 +64,7 @@ var featureNames = [features]string{
 	"WithoutFencing", "TryLock", "Lock", "queued", "RLock", "LockAll", "Acquire", "Once", "Do", "Adopt", "Extend",
 	"SetValue", "nested", "another TTL", "another MaxTTL", "another node timeout", "observer", "RESP2",
 	"slow credentials", "TrustDisk", "Inspect", "Check", "Watch", "Status", "visiting Inspector", "ForceUnlock", "Forget",
-	"restart",
+	"restart", "Wanted",
 }
 
 var (
@@ -116,7 +117,7 @@ var array = sync.OnceValue(func() (all [rows]set) {
 				if f >= features {
 					likely = part
 				}
-				if r.Float64() < likely && (f < features || allFaults[f-features].class <= worst) {
+				if f != Wanted && r.Float64() < likely && (f < features || allFaults[f-features].class <= worst) {
 					row |= 1 << f
 				}
 			}
@@ -130,6 +131,11 @@ var array = sync.OnceValue(func() (all [rows]set) {
 			}
 		}
 		all[k].pairs(func(a, b Feature) { met[a*total+b]++ })
+	}
+	for k := range all { // at last, so that the rows stay what they were before there was this
+		if k%5 < 2 {
+			all[k] |= of(Wanted)
+		}
 	}
 	return all
 })

@@ -52,7 +52,7 @@ func TestSimulation(t *testing.T) {
 	swarm(t, *seeds, simtest.NewScenario, perSeed{
 		"holds": 10, "holds to read": 1. / 2, "holds of several": 1. / 4, "revoked": 1. / 10,
 		"works beyond their maximum": 1. / 4, "holds by Do": 1. / 4, "faults": 5,
-		"values": 1, "looks": 2, "watches": 1. / 2, "checked": 1. / 10,
+		"values": 1, "looks": 2, "watches": 1. / 2, "checked": 1. / 10, "gave way": 1. / 4,
 	})
 }
 

@@ -34,6 +34,7 @@ func (w *worker) handOn(wanted []string, lock held, hold holds) {
 	adopter := *w
 	adopter.client = c
 	a := adopter.ask(0, Adopt)
+	a.names, a.waits = lock.names, lock.waits
 	defer w.meetings.end(a.use)
 	asked := time.Now()
 	by := c.locker.Load()

@@ -113,8 +113,9 @@ type world struct {
 	repaired sync.Map // part: an extension has set it anew
 	queues   []queue  // by node: see act
 
-	mu    sync.Mutex // protects steps, and what is in the result
-	steps []*stepTaken
+	mu     sync.Mutex // protects steps, waited, and what is in the result
+	steps  []*stepTaken
+	waited map[string]int // by name: how many calls have waited for it
 }
 
 var epoch = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -147,6 +148,7 @@ func newWorld(s Scenario) *world {
 		scenario: s, net: sim.NewNetwork(s.Seed), history: &sim.History{}, revoked: newRevocations(), shown: newShown(),
 		result: &Result{Scenario: s, Counts: Counts{}}, meetings: meetings{now: map[*use]bool{}},
 		undone: undone{seen: map[part]*letGo{}}, jobs: book{forgets: map[string][]forgetting{}},
+		waited: map[string]int{},
 	}
 	w.result.Pairs = &w.meetings.seen
 	for i := range s.Nodes {
