@@ -189,7 +189,7 @@ verify: ## the long forms, before a release: three hours
 	REDLOCK_LONG=1 $(GO) test -C integration -count=1 -p 1 -v -timeout 60m ./holding ./mixed ./stores ./tokens
 	REDLOCK_PROVIDER=containers REDLOCK_REDIS_IMAGE=host $(MAKE) integration INTEGRATION_FLAGS=
 
-record: masters ## each defect of docs/track-record.md, on the commit before its mend and on that
+record: masters ## each defect of docs/track-record, on the commit before its mend and on that
 	scripts/track-record all
 
 models: spin ## the models of docs/spec, also in their wide spaces: minutes, gigabytes
