@@ -252,3 +252,18 @@ func TestCertMagic(t *testing.T) {
 		cases.NoError(t, c.Unlock(t.Context(), "a"))
 	})
 }
+
+// The request that has an upload is asked to stop when another one wants it.
+func TestTusdWanted(t *testing.T) {
+	bubble(t, func(t *testing.T, l *redlock.Locker, _ func(string)) {
+		first, second := cases.Must(Tusd{l}.NewLock("7"))(t), cases.Must(Tusd{l}.NewLock("7"))(t)
+		asked := make(chan struct{})
+		cases.NoError(t, first.Lock(t.Context(), func() { close(asked) }))
+		go func() {
+			<-asked
+			_ = first.Unlock()
+		}()
+		cases.NoError(t, second.Lock(t.Context(), func() {}))
+		cases.NoError(t, second.Unlock())
+	})
+}

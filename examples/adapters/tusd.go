@@ -9,7 +9,8 @@ import (
 	"github.com/quorumlock/redlock"
 )
 
-// Tusd is the handler.Locker of tusd: composer.UseLocker(Tusd{locker}). One request at a time has an upload.
+// Tusd is the handler.Locker of tusd: composer.UseLocker(Tusd{locker}). One request at a time has an upload, and is
+// asked to stop when another one wants it.
 //
 // A lost lock interrupts the request: the client asks for the offset, and goes on from there. What the request was just
 // writing may still be written. A crash keeps an upload locked for the rest of the TTL: choose less
@@ -31,7 +32,7 @@ func (u *upload) Lock(ctx context.Context, requestUnlock func()) (err error) {
 	switch lock := u.lock; {
 	case err == nil:
 		go func() { // ends with the hold
-			<-lock.Done()
+			<-lock.Wanted() // or done
 			if !errors.Is(lock.Err(), redlock.ErrUnlocked) {
 				requestUnlock()
 			}
