@@ -78,7 +78,7 @@ wide: spin
 	$(GATE) -- ./docs/spec
 
 # gocron's tests run in virtual time, but for the examples.
-NESTED_REAL := \.Example|/(bench|examples|otel)
+NESTED_REAL := \.Example|/(bench|examples|goredis|otel)
 
 nested: ## the other modules' own tests
 	@set -e; for m in $(NESTED); do \

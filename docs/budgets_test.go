@@ -108,7 +108,7 @@ func share(name string, rooms map[string][]string) string {
 	switch _, room := rooms[path.Dir(name)]; {
 	case dir == "bench" || dir == "examples":
 		return shows
-	case room || dir == name || slices.Contains(strings.Fields("cmd election fence gocron otel redlocktest"), dir):
+	case room || dir == name || slices.Contains(strings.Fields("cmd election fence gocron goredis otel redlocktest"), dir):
 		if strings.HasSuffix(name, "_test.go") {
 			return tests
 		}

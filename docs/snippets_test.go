@@ -79,7 +79,8 @@ func TestSnippets(t *testing.T) {
 	packages := map[string]exported{
 		"redlock": exports(t, "."), "redlocktest": exports(t, "redlocktest"),
 		"election": exports(t, "election"), "finding": exports(t, "finding"), "redlockotel": exports(t, "otel"),
-		"redlockgocron": exports(t, "gocron"), "fence": exports(t, "fence"), "fencetest": exports(t, "fence/fencetest"),
+		"redlockgocron": exports(t, "gocron"), "redlockgoredis": exports(t, "goredis"),
+		"fence": exports(t, "fence"), "fencetest": exports(t, "fence/fencetest"),
 	}
 	for name := range packages["redlock"] {
 		if method, ok := strings.CutPrefix(name, "core."); ok { // which both embed

@@ -33,7 +33,7 @@ func TestModulesRequireTheNewestRelease(t *testing.T) {
 	if m == nil {
 		t.Fatal("CHANGELOG.md names no release")
 	}
-	for _, module := range []string{"otel", "gocron"} {
+	for _, module := range []string{"otel", "gocron", "goredis"} {
 		mod := cases.Must(os.ReadFile(root + "/" + module + "/go.mod"))(t)
 		if want := "github.com/quorumlock/redlock " + m[1] + "\n"; !strings.Contains(string(mod), want) {
 			t.Errorf("%s/go.mod: want %s", module, want)
