@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"log"
 	"net"
 	"os"
 	"os/exec"
@@ -32,35 +34,32 @@ var (
 // etcdBinary is built once, into a cache that outlives the bench: it takes a minute the first time.
 var etcdBinary = filepath.Join(os.TempDir(), "redlock-bench-etcd")
 
-var buildEtcd = sync.OnceValue(func() error {
+var buildEtcd = sync.OnceFunc(func() {
 	cmd := exec.Command("go", "build", "-C", "etcd", "-o", etcdBinary, ".")
 	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=")
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("build a member: %w\n%s", err, out)
+		must(fmt.Errorf("build a member of etcd: %w\n%s", err, out))
 	}
-	return nil
 })
 
-func etcdMember(all []*member, i int) (*exec.Cmd, error) {
+func etcdMember(all []*member, i int) *exec.Cmd {
 	var cluster []string
 	for j, m := range all {
 		cluster = append(cluster, fmt.Sprintf("m%d=http://%s", j, m.peer.Addr()))
 	}
 	client, peer := "http://"+all[i].client.Addr(), "http://"+all[i].peer.Addr()
-	config, err := json.Marshal(map[string]string{ // which is YAML, too
+	config := made(json.Marshal(map[string]string{ // which is YAML, too
 		"name": fmt.Sprintf("m%d", i), "data-dir": filepath.Join(all[i].dir, "data"), "log-level": "error",
 		"listen-client-urls": client, "advertise-client-urls": client,
 		"listen-peer-urls": peer, "initial-advertise-peer-urls": peer, "initial-cluster": strings.Join(cluster, ","),
-	})
+	}))
 	file := filepath.Join(all[i].dir, "etcd.yaml")
-	return exec.Command(etcdBinary, file), errors.Join(err, os.WriteFile(file, config, 0o600))
+	must(os.WriteFile(file, config, 0o600))
+	return exec.Command(etcdBinary, file)
 }
 
 func askEtcd(ctx context.Context, addr string) (leads bool, version string, err error) {
-	c, err := connectEtcd([]string{addr})
-	if err != nil {
-		return false, "", err
-	}
+	c := connectEtcd([]string{addr})
 	defer c.Close()
 	s, err := c.Status(ctx, addr)
 	if err == nil && s.Leader == 0 {
@@ -76,12 +75,12 @@ func askEtcd(ctx context.Context, addr string) (leads bool, version string, err 
 }
 
 // connectEtcd has the keepalive times of etcdctl: without, a silent member would never be noticed.
-func connectEtcd(nodes []string) (*clientv3.Client, error) {
-	return clientv3.New(clientv3.Config{
+func connectEtcd(nodes []string) *clientv3.Client {
+	return made(clientv3.New(clientv3.Config{
 		Endpoints: nodes, DialTimeout: peerTimeout,
 		DialKeepAliveTime: 2 * time.Second, DialKeepAliveTimeout: 6 * time.Second,
 		Logger: zap.NewNop(), // else a line for each refused connection
-	})
+	}))
 }
 
 // An etcdSession is the one session of a process, and the next one when it has ended.
@@ -122,14 +121,10 @@ func (s *etcdSession) close() {
 }
 
 // openEtcd uses the client's own lock. It knows no time-out but the caller's: who has none gets that of the peers.
-func openEtcd(nodes []string, w wish) (*client, error) {
-	c, err := connectEtcd(nodes)
-	if err != nil {
-		return nil, err
-	}
-	s := &etcdSession{client: c, ttl: w.ttl}
+func openEtcd(nodes []string, w wish) *client {
+	s := &etcdSession{client: connectEtcd(nodes), ttl: w.ttl}
 	return &client{
-		worker: func() (worker, error) {
+		worker: func() worker {
 			var held *concurrency.Mutex
 			return worker{
 				lock: func(ctx context.Context, name string) error {
@@ -151,10 +146,10 @@ func openEtcd(nodes []string, w wish) (*client, error) {
 					return held.Unlock(ctx)
 				},
 				held: func() any { return held },
-			}, nil
+			}
 		},
 		close: s.close,
-	}, nil
+	}
 }
 
 // Three members of ZooKeeper, from Debian's package, with the settings of its example.
@@ -170,16 +165,15 @@ var (
 // zooJar names its dependencies.
 const zooJar = "/usr/share/java/zookeeper.jar"
 
-func findZooKeeper() error {
+func findZooKeeper() {
 	_, err := exec.LookPath("java")
 	if _, bad := os.Stat(zooJar); bad != nil || err != nil {
-		return fmt.Errorf("install it (Debian: apt-get install zookeeper), or leave it out by -contestant: %w",
-			errors.Join(err, bad))
+		must(fmt.Errorf("install ZooKeeper (Debian: apt-get install zookeeper), or leave it out by -contestant: %w",
+			errors.Join(err, bad)))
 	}
-	return nil
 }
 
-func zooMember(all []*member, i int) (*exec.Cmd, error) {
+func zooMember(all []*member, i int) *exec.Cmd {
 	own := all[i]
 	var config strings.Builder
 	fmt.Fprintf(&config, `tickTime=2000
@@ -196,9 +190,9 @@ admin.enableServer=false
 		fmt.Fprintf(&config, "server.%d=127.0.0.1:%d:%d\n", j+1, m.peer.Number, m.election.Number)
 	}
 	file := filepath.Join(own.dir, "zoo.cfg")
-	err := errors.Join(os.WriteFile(file, []byte(config.String()), 0o600),
-		os.WriteFile(filepath.Join(own.dir, "myid"), []byte(strconv.Itoa(i+1)), 0o600))
-	return exec.Command("java", "-Xmx512m", "-cp", zooJar, "org.apache.zookeeper.server.quorum.QuorumPeerMain", file), err
+	must(os.WriteFile(file, []byte(config.String()), 0o600))
+	must(os.WriteFile(filepath.Join(own.dir, "myid"), []byte(strconv.Itoa(i+1)), 0o600))
+	return exec.Command("java", "-Xmx512m", "-cp", zooJar, "org.apache.zookeeper.server.quorum.QuorumPeerMain", file)
 }
 
 // askZooKeeper sends the one command that it answers by default.
@@ -235,24 +229,22 @@ func askZooKeeper(ctx context.Context, addr string) (leads bool, version string,
 }
 
 // connectZooKeeper returns when the session is there.
-func connectZooKeeper(nodes []string, ttl time.Duration) (*zk.Conn, error) {
+func connectZooKeeper(nodes []string, ttl time.Duration) *zk.Conn {
 	dial := func(network, addr string, d time.Duration) (net.Conn, error) {
 		conn, err := net.DialTimeout(network, addr, d)
 		return zooConn{conn, ttl}, err
 	}
-	c, events, err := zk.Connect(nodes, ttl, zk.WithLogger(zooSilent{}), zk.WithDialer(dial))
-	if err != nil {
-		return nil, err
-	}
+	c, events, err := zk.Connect(nodes, ttl, zk.WithLogger(log.New(io.Discard, "", 0)), zk.WithDialer(dial))
+	must(err)
 	for late := time.After(10 * time.Second); ; {
 		select {
 		case e := <-events:
 			if e.State == zk.StateHasSession {
-				return c, nil
+				return c
 			}
 		case <-late:
 			c.Close()
-			return nil, errors.New("ZooKeeper gives no session")
+			must(errors.New("ZooKeeper gives no session"))
 		}
 	}
 }
@@ -271,10 +263,6 @@ func (c zooConn) SetReadDeadline(t time.Time) error {
 	}
 	return c.Conn.SetReadDeadline(t)
 }
-
-type zooSilent struct{}
-
-func (zooSilent) Printf(string, ...any) {}
 
 // own finds what this session has in the queue of a lock, and the zxid of each.
 func own(c *zk.Conn, path string) (places map[string]int64, err error) {
@@ -310,13 +298,10 @@ func forget(c *zk.Conn, path string) (err error) {
 }
 
 // openZooKeeper uses the client's own lock. It takes no context: its time-out is that of the session.
-func openZooKeeper(nodes []string, w wish) (*client, error) {
-	c, err := connectZooKeeper(nodes, w.ttl)
-	if err != nil {
-		return nil, err
-	}
+func openZooKeeper(nodes []string, w wish) *client {
+	c := connectZooKeeper(nodes, w.ttl)
 	return &client{
-		worker: func() (worker, error) {
+		worker: func() worker {
 			var held *zk.Lock
 			var path string
 			return worker{
@@ -342,8 +327,8 @@ func openZooKeeper(nodes []string, w wish) (*client, error) {
 					}
 					return 0, errors.Join(errors.New("its place is gone"), err)
 				},
-			}, nil
+			}
 		},
 		close: c.Close,
-	}, nil
+	}
 }

@@ -24,7 +24,7 @@ func TestACrowdIsMeasured(t *testing.T) {
 		idle: 200 * time.Millisecond, load: 200 * time.Millisecond, deadline: time.Minute, rate: 100,
 		patience: 5 * time.Second,
 	}}
-	one := cases.Must(b.run(sc[0]))(t)
+	one := b.run(sc[0])
 	shown := map[string]map[string]float64{}
 	for _, r := range one.Rows {
 		if len(r.samples) != 1 || r.n != 2 {
@@ -63,7 +63,7 @@ func TestACrowdIsMeasured(t *testing.T) {
 	// All that the page shows is there.
 	r := results{crowdScenario: one}
 	for _, name := range []string{"machine", "clients", "waits", "costs", "limits"} {
-		if text := cases.Must(r.part(name))(t); text == "" || strings.Contains(text, "|  |") {
+		if text := r.part(name); text == "" || strings.Contains(text, "|  |") {
 			t.Errorf("%s: a figure is missing:\n%s", name, text)
 		}
 	}

@@ -47,8 +47,8 @@ func play(chosen []fault) error {
 	for _, f := range chosen {
 		fmt.Print("\n" + f.head())
 		for _, s := range f.subjects() {
-			v, err := f.play(s)
-			if err != nil {
+			var v verdict
+			if err := attempt(func() { v = f.play(s) }); err != nil {
 				v = verdict{seen: "not run: " + err.Error()}
 				failed = errors.Join(failed, fmt.Errorf("%s, %s: %w", f.name, s.name, err))
 			} else if s.module == ourModule && !v.expected {
@@ -61,36 +61,13 @@ func play(chosen []fault) error {
 	return failed
 }
 
-// A failure is why a run shows nothing. must panics with it, so that a fault reads as what happens; play returns it.
-type failure struct{ err error }
-
-func must(err error) {
-	if err != nil {
-		panic(failure{err})
-	}
-}
-
-func made[T any](v T, err error) T {
-	must(err)
-	return v
-}
-
 // play lets a subject meet the fault, with masters of its own. After so long they are killed: whatever does not know of
 // ctx ends with them.
-func (f fault) play(s subject) (_ verdict, err error) {
+func (f fault) play(s subject) verdict {
 	const most = 25 * time.Second
-	defer func() {
-		switch why := recover().(type) {
-		case nil:
-		case failure:
-			err = why.err
-		default:
-			panic(why)
-		}
-	}()
 	ctx, cancel := context.WithTimeout(context.Background(), most)
 	defer cancel()
-	m := &stage{servers: made(startServers(s.nodes, redisserver.Config{}))}
+	m := &stage{servers: startServers(s.nodes, redisserver.Config{})}
 	defer m.stop()
 	for _, one := range m.servers {
 		m.proxies = append(m.proxies, made(faultproxy.New(one.Addr())))
@@ -100,7 +77,7 @@ func (f fault) play(s subject) (_ verdict, err error) {
 			_ = one.Kill(context.Background()) // stop does it again
 		}
 	}).Stop()
-	return f.meet(ctx, m, s), nil
+	return f.meet(ctx, m, s)
 }
 
 // A stage has the masters of one run: just started, each behind a proxy that can break its network.
@@ -201,12 +178,10 @@ func impatient(s subject) subject {
 
 // use opens a library's client, and lets it connect by a first lock.
 func (s subject) use(ctx context.Context, nodes []string, w wish) (*client, worker) {
-	c := made(s.open(nodes, w))
-	one := made(c.worker())
-	if err := one.cycle(ctx, "warm"); err != nil {
-		c.close()
-		must(err)
-	}
+	c := s.open(nodes, w)
+	defer undo(c.close)
+	one := c.worker()
+	must(one.cycle(ctx, "warm"))
 	return c, one
 }
 

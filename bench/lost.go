@@ -66,38 +66,30 @@ func newTally() tally { return tally{updates: 0, rejected: 0, overwrote: 0, fail
 func (t tally) judge(number int) { t[lost] = max(0, t[updates]-float64(number)) }
 
 // lose lets all contestants of the scenario work side by side, when it is the first one's turn.
-func (b *bench) lose(sc scenario, c contestant, processes int, duration time.Duration) ([]sample, error) {
+func (b *bench) lose(sc scenario, c contestant, processes int, duration time.Duration) []sample {
 	if c.name != sc.contestants[0].name {
-		return nil, nil
+		return nil
 	}
 	for _, e := range b.cluster.ensembles {
-		if err := e.heal(); err != nil {
-			return nil, err
-		}
+		e.heal()
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	store, err := redisserver.Launch(ctx, redisserver.Config{})
-	if err != nil {
-		return nil, err
-	}
+	store := made(redisserver.Launch(ctx, redisserver.Config{}))
 	defer func() { _ = store.Remove(context.Background()) }()
 	samples, prefix := make([]sample, len(sc.contestants)), b.prefix()
-	err = together(len(samples), func(i int) error {
-		c := sc.contestants[i]
-		nodes, err := b.nodesFor(c)
-		if err != nil {
-			return err
-		}
-		figures, err := torment(editing{c.name, nodes, store.Addr(), prefix + fmt.Sprint(i), b.editTTL}, processes, duration)
-		samples[i] = sample{who: c.name, nodes: c.nodes, figures: figures}
-		return err
-	})
-	return samples, err
+	must(together(len(samples), func(i int) error {
+		return attempt(func() {
+			c := sc.contestants[i]
+			told := editing{c.name, b.nodesFor(c), store.Addr(), prefix + fmt.Sprint(i), b.editTTL}
+			samples[i] = sample{who: c.name, nodes: c.nodes, figures: torment(told, processes, duration)}
+		})
+	}))
+	return samples
 }
 
 // torment runs the processes of one contestant, and freezes them in turn.
-func torment(told editing, processes int, duration time.Duration) (map[string]float64, error) {
+func torment(told editing, processes int, duration time.Duration) map[string]float64 {
 	var all []*child
 	var listeners sync.WaitGroup
 	defer listeners.Wait()
@@ -108,10 +100,7 @@ func torment(told editing, processes int, duration time.Duration) (map[string]fl
 	}()
 	reads, totals := make(chan *child), make(chan tally, processes) // reads unbuffered: who is offered has just read
 	for range processes {
-		p, err := startChild("editor", told)
-		if err != nil {
-			return nil, err
-		}
+		p := startChild("editor", told)
 		all = append(all, p)
 		listeners.Go(func() { listen(p, reads, totals) })
 	}
@@ -119,16 +108,12 @@ func torment(told editing, processes int, duration time.Duration) (map[string]fl
 	for end := time.Now().Add(duration); frozen == 0 || time.Now().Before(end); frozen++ {
 		select {
 		case p := <-reads:
-			if err := p.Pause(); err != nil {
-				return nil, err
-			}
+			must(p.Pause())
 			time.Sleep(3 * told.TTL)
-			if err := p.Resume(); err != nil {
-				return nil, err
-			}
+			must(p.Resume())
 			time.Sleep(told.TTL / 2)
 		case <-time.After(time.Minute):
-			return nil, fmt.Errorf("%s: nobody has the lock", told.Name)
+			must(fmt.Errorf("%s: nobody has the lock", told.Name))
 		}
 	}
 	for _, p := range all {
@@ -146,20 +131,16 @@ func torment(told editing, processes int, duration time.Duration) (map[string]fl
 			for _, p := range all {
 				said.WriteString(p.Log())
 			}
-			return nil, fmt.Errorf("%s: a process did not come to its end; all have printed:\n%s", told.Name, &said)
+			must(fmt.Errorf("%s: a process did not come to its end; all have printed:\n%s", told.Name, &said))
 		}
 	}
-	s, err := openStore(told, worker{})
-	if err != nil {
-		return nil, err
-	}
+	s := openStore(told, worker{})
 	defer s.close()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	number, err := s.read(ctx, 0)
-	sum.judge(number)
+	sum.judge(made(s.read(ctx, 0)))
 	sum[pauses] = float64(frozen)
-	return sum, err
+	return sum
 }
 
 // listen offers a process when it has read, and at its end passes on what it has done. It ends with the process.
@@ -182,15 +163,10 @@ func listen(p *child, reads chan<- *child, totals chan<- tally) {
 const hasRead = "read"
 
 // editorRole edits until its input ends.
-func editorRole(text []byte, parent io.Writer) error {
+func editorRole(text []byte, parent io.Writer) {
 	var told editing
-	if err := json.Unmarshal(text, &told); err != nil {
-		return err
-	}
-	e, err := openEditor(told)
-	if err != nil {
-		return err
-	}
+	must(json.Unmarshal(text, &told))
+	e := openEditor(told)
 	defer e.close()
 	ctx, cancel := context.WithCancel(context.Background())
 	var group sync.WaitGroup
@@ -200,7 +176,7 @@ func editorRole(text []byte, parent io.Writer) error {
 		cancel()
 	})
 	total := e.edit(ctx, func() { fmt.Fprintln(parent, hasRead) })
-	return json.NewEncoder(parent).Encode(total)
+	must(json.NewEncoder(parent).Encode(total))
 }
 
 // editing is what a process is told.
@@ -280,21 +256,15 @@ func (e *editor) update(token int64, told func(), t tally) {
 	}
 }
 
-func openEditor(told editing) (*editor, error) {
+func openEditor(told editing) *editor {
 	c := editors[slices.IndexFunc(editors, func(c contestant) bool { return c.name == told.Name })]
-	locks, err := c.open(told.Nodes, wish{ttl: told.TTL, goroutines: 1})
-	if err != nil {
-		return nil, err
-	}
-	w, err := locks.worker()
-	if err != nil {
-		return nil, err
-	}
-	s, err := openStore(told, w)
+	locks := c.open(told.Nodes, wish{ttl: told.TTL, goroutines: 1})
+	w := locks.worker()
+	s := openStore(told, w)
 	return &editor{worker: w, store: s, key: told.Key, checked: checked(told.Name), close: func() {
 		s.close()
 		locks.close()
-	}}, err
+	}}
 }
 
 // checked says whether the store of a contestant compares tokens.
@@ -303,7 +273,7 @@ func checked(name string) bool {
 }
 
 // openStore opens what has the number: etcd, where that has the lock, which w has taken.
-func openStore(told editing, w worker) (*store, error) {
+func openStore(told editing, w worker) *store {
 	if strings.HasPrefix(told.Name, "etcd") {
 		return etcdStore(told, w)
 	}
@@ -311,7 +281,7 @@ func openStore(told editing, w worker) (*store, error) {
 }
 
 // redisStore has the number in Redis, which compares tokens, but for those that are 0.
-func redisStore(addr, key string) (*store, error) {
+func redisStore(addr, key string) *store {
 	pool := &redis.Pool{MaxIdle: 1, Dial: func() (redis.Conn, error) { return redis.Dial("tcp", addr) }}
 	run := func(ctx context.Context, token int64, script string, args ...any) (int, error) {
 		if token == 0 {
@@ -333,16 +303,13 @@ func redisStore(addr, key string) (*store, error) {
 			return run(ctx, token, "return redis.call('SET', KEYS[1], ARGV[1], 'GET') or '0'", n)
 		},
 		close: func() { _ = pool.Close() },
-	}, nil
+	}
 }
 
 // etcdStore has the number in etcd. Where the revision is checked, a write goes in one transaction with the question
 // whether the key of the lock is still the one that was created for it.
-func etcdStore(told editing, w worker) (*store, error) {
-	c, err := connectEtcd(told.Nodes)
-	if err != nil {
-		return nil, err
-	}
+func etcdStore(told editing, w worker) *store {
+	c := connectEtcd(told.Nodes)
 	key := told.Key + ":number"
 	return &store{
 		read: func(ctx context.Context, _ int64) (int, error) {
@@ -370,5 +337,5 @@ func etcdStore(told editing, w worker) (*store, error) {
 			return 0, nil
 		},
 		close: func() { _ = c.Close() },
-	}, nil
+	}
 }

@@ -15,7 +15,7 @@ import (
 )
 
 // round lets one contestant work with one number of goroutines, once.
-func (b *bench) round(sc scenario, c contestant, goroutines int, duration time.Duration) ([]sample, error) {
+func (b *bench) round(sc scenario, c contestant, goroutines int, duration time.Duration) []sample {
 	if c.spared {
 		sc.afterWarmup, sc.midway = nil, nil
 	}
@@ -37,10 +37,7 @@ func (b *bench) round(sc scenario, c contestant, goroutines int, duration time.D
 	if sc.apart {
 		open, each = goroutines, 1
 	}
-	clients, workers, err := b.open(c, open, each)
-	if err != nil {
-		return nil, err
-	}
+	clients, workers := b.open(c, open, each)
 	for _, w := range workers {
 		if w.close != nil {
 			defer w.close()
@@ -101,39 +98,28 @@ func (b *bench) round(sc scenario, c contestant, goroutines int, duration time.D
 			turns.add(s.figures, recs)
 		}
 	}
-	err = b.conclude(&s, clients...)
-	return []sample{s}, err
+	b.conclude(&s, clients...)
+	return []sample{s}
 }
 
 // open opens so many clients of a contestant, with so many workers each: none where the client drives itself. An error
 // ends the bench, and with it what is open.
-func (b *bench) open(c contestant, n, each int) (clients []*client, workers []worker, err error) {
-	nodes, err := b.nodesFor(c)
+func (b *bench) open(c contestant, n, each int) (clients []*client, workers []worker) {
+	nodes := b.nodesFor(c)
 	runtime.GC()
-	for i := 0; i < n && err == nil; i++ {
-		var cl *client
-		var some []worker
-		if cl, err = c.open(nodes, wish{ttl: lockTTL, goroutines: each}); err == nil && cl.run == nil {
-			some, err = cl.workers(each)
+	err := attempt(func() {
+		for range n {
+			cl := c.open(nodes, wish{ttl: lockTTL, goroutines: each})
+			clients = append(clients, cl)
+			for i := 0; i < each && cl.run == nil; i++ {
+				workers = append(workers, cl.worker())
+			}
 		}
-		clients, workers = append(clients, cl), append(workers, some...)
-	}
+	})
 	if err != nil {
-		err = fmt.Errorf("%s: %w", c.name, err)
+		must(fmt.Errorf("%s: %w", c.name, err))
 	}
-	return clients, workers, err
-}
-
-// workers makes so many workers, and returns those that it has made in any case.
-func (c *client) workers(n int) (all []worker, err error) {
-	for len(all) < n {
-		w, err := c.worker()
-		if err != nil {
-			return all, err
-		}
-		all = append(all, w)
-	}
-	return all, nil
+	return clients, workers
 }
 
 // end waits for the goroutines of a round, a second time with the masters healed, and
@@ -155,7 +141,7 @@ func (b *bench) end(group *sync.WaitGroup) bool {
 
 // conclude closes the clients of a round, and counts what is left on the masters once late commands have had time to
 // arrive.
-func (b *bench) conclude(s *sample, clients ...*client) error {
+func (b *bench) conclude(s *sample, clients ...*client) {
 	time.Sleep(b.quiet)
 	for _, c := range clients {
 		if s.figures[hung] > 0 {
@@ -167,16 +153,11 @@ func (b *bench) conclude(s *sample, clients ...*client) error {
 	time.Sleep(b.quiet)
 	sum := 0
 	for _, m := range b.cluster.servers {
-		n, err := m.sweep(b.current)
-		if err != nil {
-			return err
-		}
-		sum += n
+		sum += m.sweep(b.current)
 	}
 	if b.cluster.turn.system == nil { // else what is left is a session's, and ends with it
 		s.figures[orphans] = float64(sum)
 	}
-	return nil
 }
 
 // work cycles until the round stops.
@@ -295,18 +276,12 @@ func (t *turns) add(f map[string]float64, recs []*recorder) {
 }
 
 // renew takes so many locks, and then lets them be renewed. A cycle is a renewal.
-func (b *bench) renew(_ scenario, c contestant, holds int, duration time.Duration) ([]sample, error) {
-	clients, workers, err := b.open(c, 1, holds)
-	if err != nil {
-		return nil, err
-	}
+func (b *bench) renew(_ scenario, c contestant, holds int, duration time.Duration) []sample {
+	clients, workers := b.open(c, 1, holds)
 	prefix := b.prefix()
-	err = spread(holds, lockTTL/3, func(i int) error {
+	must(spread(holds, lockTTL/3, func(i int) error {
 		return workers[i].lock(context.Background(), prefix+strconv.Itoa(i))
-	})
-	if err != nil {
-		return nil, err
-	}
+	}))
 	time.Sleep(b.settle)
 
 	nodes := b.cluster.servers[:c.nodes]
@@ -324,12 +299,12 @@ func (b *bench) renew(_ scenario, c contestant, holds int, duration time.Duratio
 		}
 	}
 	s.figures["lost"], s.figures["least validity ms"], s.figures[failed] = float64(lost), us(left)/1000, 0
-	err = spread(holds, time.Second, func(i int) error { return workers[i].unlock(context.Background()) })
+	err := spread(holds, time.Second, func(i int) error { return workers[i].unlock(context.Background()) })
 	if err != nil {
 		s.figures[failed], s.example = 1, err
 	}
-	err = b.conclude(&s, clients...)
-	return []sample{s}, err
+	b.conclude(&s, clients...)
+	return []sample{s}
 }
 
 // renewals counts the extensions that masters have carried out.

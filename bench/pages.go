@@ -41,7 +41,7 @@ func (r results) figure(scenario, lock string, n int, names ...string) (sum floa
 }
 
 // part writes a part of a page; empty: nothing of it was measured.
-func (r results) part(name string) (string, error) {
+func (r results) part(name string) string {
 	found := 0 // rows
 	cell := func(form func(float64) string) any {
 		return func(scenario, lock string, n int, names ...string) string {
@@ -62,7 +62,7 @@ func (r results) part(name string) (string, error) {
 		}
 		return all
 	}
-	t, err := template.New("").Funcs(template.FuncMap{
+	t := template.Must(template.New("").Funcs(template.FuncMap{
 		"list":    func(all ...any) []any { return all },
 		"num":     cell(number),
 		"ms":      cell(func(v float64) string { return number(v / 1000) }),
@@ -107,46 +107,40 @@ func (r results) part(name string) (string, error) {
 			found += len(all)
 			return all
 		},
-	}).Parse(parts)
-	if err != nil {
-		return "", err
-	}
+	}).Parse(parts))
 	var b strings.Builder
-	if err := t.ExecuteTemplate(&b, name, nil); err != nil || found == 0 {
-		return "", err
+	must(t.ExecuteTemplate(&b, name, nil))
+	if found == 0 {
+		return ""
 	}
-	return b.String(), nil
+	return b.String()
 }
 
 // generated are the parts of a page between two marks that name what stands there.
 var generated = regexp.MustCompile(`(?s)(<!-- bench: ([a-z-]+) -->\n).*?(<!-- bench: end -->)`)
 
 // update brings the parts of the pages in a directory up to date, and leaves the rest of the pages as it is.
-func (r results) update(docs string) (err error) {
+func (r results) update(docs string) {
 	for _, page := range pages {
 		file := filepath.Join(docs, page)
-		text, bad := os.ReadFile(file)
-		if errors.Is(bad, os.ErrNotExist) {
+		text, err := os.ReadFile(file)
+		if errors.Is(err, os.ErrNotExist) {
 			continue
 		}
-		updated, wrong := r.updated(string(text))
-		if err = errors.Join(err, bad, wrong); err == nil {
-			err = os.WriteFile(file, []byte(updated), 0o644)
-		}
+		must(err)
+		must(os.WriteFile(file, []byte(r.updated(string(text))), 0o644))
 	}
-	return err
 }
 
-func (r results) updated(text string) (_ string, err error) {
-	text = generated.ReplaceAllStringFunc(text, func(old string) string {
+func (r results) updated(text string) string {
+	return generated.ReplaceAllStringFunc(text, func(old string) string {
 		m := generated.FindStringSubmatch(old)
-		part, bad := r.part(m[2])
-		if err = errors.Join(err, bad); part == "" { // nothing of it was measured
+		part := r.part(m[2])
+		if part == "" { // nothing of it was measured
 			return old
 		}
 		return m[1] + "\n" + part + "\n" + m[3]
 	})
-	return text, err
 }
 
 // What a master would need for more than was measured: the cost of one client, hold, waiter or cycle in the largest

@@ -42,7 +42,7 @@ type scenario struct {
 }
 
 // A measurement lets one contestant work once. nil: goroutines cycle, each with names of its own. n is how many.
-type measurement func(b *bench, sc scenario, c contestant, n int, duration time.Duration) ([]sample, error)
+type measurement func(b *bench, sc scenario, c contestant, n int, duration time.Duration) []sample
 
 var all = []contestant{
 	limitTogether, redlockFenced5, redlockPlain5,
@@ -225,30 +225,20 @@ type cluster struct {
 	trust   *tls.Config
 }
 
-func newCluster(sc scenario) (c *cluster, err error) {
+func newCluster(sc scenario) *cluster {
 	config := redisserver.Config{Args: sc.serverArgs}
 	if sc.tls {
 		config.Args, config.Files = append(authority().Args(), config.Args...), authority().Files()
 	}
-	servers, err := startServers(cmp.Or(sc.masters, 5), config)
-	if err != nil {
-		return nil, err
-	}
-	c = &cluster{servers: servers, nodes: addrs(servers), well: addrs(servers), ensembles: map[*system]*ensemble{}}
-	defer func() {
-		if err != nil {
-			c.stop()
-		}
-	}()
+	servers := startServers(cmp.Or(sc.masters, 5), config)
+	c := &cluster{servers: servers, nodes: addrs(servers), well: addrs(servers), ensembles: map[*system]*ensemble{}}
+	defer undo(c.stop)
 	if sc.tls {
 		c.trust = authority().ClientConfig()
 	}
 	for _, one := range sc.contestants {
-		if one.system == nil || c.ensembles[one.system] != nil {
-			continue
-		}
-		if c.ensembles[one.system], err = startEnsemble(one.system); err != nil {
-			return c, err
+		if one.system != nil && c.ensembles[one.system] == nil {
+			c.ensembles[one.system] = startEnsemble(one.system)
 		}
 	}
 	for i, d := range sc.delay {
@@ -256,21 +246,14 @@ func newCluster(sc scenario) (c *cluster, err error) {
 			continue
 		}
 		for at, delay := range map[*string]time.Duration{&c.nodes[i]: d, &c.well[i]: 0} {
-			p, addr, err := startProxy(distance{*at, delay})
-			if err != nil {
-				return c, err
-			}
+			p, addr := startProxy(distance{*at, delay})
 			c.proxies, *at = append(c.proxies, p), addr
 		}
 	}
 	for i := len(c.nodes) - sc.refused; i < len(c.nodes); i++ {
-		port, err := ports.Reserve() // as long as this process lives: nobody will ever listen there
-		if err != nil {
-			return c, err
-		}
-		c.nodes[i] = port.Addr()
+		c.nodes[i] = made(ports.Reserve()).Addr() // as long as this process lives: nobody will ever listen there
 	}
-	return c, nil
+	return c
 }
 
 // check fails unless all masters answer: figures of a fleet with a dead one would be taken for those of a whole one.
@@ -292,15 +275,14 @@ func (c *cluster) versions() (list string) {
 }
 
 // prepare leaves only the ensemble running on which a contestant locks: even idle, others would cost it CPU time.
-func (c *cluster) prepare(next contestant) error {
+func (c *cluster) prepare(next contestant) {
 	c.turn = next
 	for _, e := range c.ensembles {
 		e.freeze()
 	}
 	if e := c.ensembles[next.system]; e != nil {
-		return e.heal()
+		e.heal()
 	}
-	return nil
 }
 
 // heal ends what a scenario did to the servers.
@@ -312,7 +294,7 @@ func (c *cluster) heal() {
 		_ = s.Resume()
 	}
 	if e := c.ensembles[c.turn.system]; e != nil {
-		_ = e.heal() // if it fails, prepare says so
+		_ = attempt(func() { e.heal() }) // if it fails, prepare says so
 	}
 }
 
@@ -322,9 +304,7 @@ func (c *cluster) victim() interface {
 	Kill(context.Context) error
 } {
 	if e := c.ensembles[c.turn.system]; e != nil {
-		m, err := e.victim(c.turn.leader)
-		fatal(err)
-		return m
+		return e.victim(c.turn.leader)
 	}
 	return c.servers[4]
 }
@@ -347,7 +327,7 @@ func (c *cluster) stop() {
 	stopServers(c.servers)
 }
 
-func (b *bench) nodesFor(c contestant) ([]string, error) {
+func (b *bench) nodesFor(c contestant) []string {
 	nodes := b.cluster.nodes
 	if e := b.cluster.ensembles[c.system]; e != nil {
 		nodes = addrs(e.members)
@@ -356,9 +336,9 @@ func (b *bench) nodesFor(c contestant) ([]string, error) {
 		nodes = b.cluster.well
 	}
 	if c.nodes > len(nodes) {
-		return nil, fmt.Errorf("%s wants %d nodes", c.name, c.nodes)
+		must(fmt.Errorf("%s wants %d nodes", c.name, c.nodes))
 	}
-	return nodes[:c.nodes], nil
+	return nodes[:c.nodes]
 }
 
 // What every contestant is asked to do: the same TTL, and names of one shape.
@@ -380,7 +360,7 @@ type contestant struct {
 }
 
 // An opener opens what one process would have.
-type opener func(nodes []string, w wish) (*client, error)
+type opener func(nodes []string, w wish) *client
 
 // A wish is what is asked of a client.
 type wish struct {
@@ -392,7 +372,7 @@ type wish struct {
 
 // A client is shared by the goroutines of a process.
 type client struct {
-	worker func() (worker, error) // called once for each goroutine, before the clock starts
+	worker func() worker // called once for each goroutine, before the clock starts
 	close  func()
 	// run drives the client instead of goroutines that call workers (the limit); nil: they do.
 	run func(ctx context.Context, inFlight int, names [][]string, rec *recorder) error

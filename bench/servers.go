@@ -30,26 +30,16 @@ type server struct {
 }
 
 // startServers starts servers, with the defaults unless config says otherwise.
-func startServers(n int, config redisserver.Config) (servers []*server, err error) {
-	defer func() {
-		if err != nil {
-			stopServers(servers)
-		}
-	}()
+func startServers(n int, config redisserver.Config) (servers []*server) {
+	defer undo(func() { stopServers(servers) })
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	for range n {
-		process, err := redisserver.Launch(ctx, config)
-		if err != nil {
-			return servers, err
-		}
-		s := &server{Server: process}
+		s := &server{Server: made(redisserver.Launch(ctx, config))}
 		servers = append(servers, s)
-		if err := s.control(); err != nil {
-			return servers, err
-		}
+		must(s.control())
 	}
-	return servers, nil
+	return servers
 }
 
 func stopServers(servers []*server) {
@@ -80,28 +70,21 @@ func (s *server) control() (err error) {
 
 // check fails unless the process that this server started answers at its address: another one may have taken the port.
 // trust is nil where the server does not speak TLS.
-func (s *server) check(trust *tls.Config) (err error) {
-	defer func() {
-		if err != nil {
-			err = fmt.Errorf("the master %s: %w", s.Addr(), err)
-		}
-	}()
+func (s *server) check(trust *tls.Config) error {
 	const patience = 20 * time.Second
-	c, err := redis.Dial("tcp", s.Addr(), redis.DialConnectTimeout(patience), redis.DialReadTimeout(patience),
-		redis.DialUseTLS(trust != nil), redis.DialTLSConfig(trust))
+	err := attempt(func() {
+		c := made(redis.Dial("tcp", s.Addr(), redis.DialConnectTimeout(patience), redis.DialReadTimeout(patience),
+			redis.DialUseTLS(trust != nil), redis.DialTLSConfig(trust)))
+		defer c.Close()
+		if got, want := made(redisserver.Info(c, "server"))["process_id"], strconv.Itoa(s.PID()); got != want {
+			must(fmt.Errorf("the process %s answers there, not %s", got, want))
+		}
+		// The master ends the connection itself, before it answers anybody else: what is counted next is without it.
+		made(c.Do("QUIT"))
+	})
 	if err != nil {
-		return err
+		err = fmt.Errorf("the master %s: %w", s.Addr(), err)
 	}
-	defer c.Close()
-	fields, err := redisserver.Info(c, "server")
-	if err != nil {
-		return err
-	}
-	if got, want := fields["process_id"], strconv.Itoa(s.PID()); got != want {
-		return fmt.Errorf("the process %s answers there, not %s", got, want)
-	}
-	// The master ends the connection itself, before it answers anybody else: what is counted next is without it.
-	_, err = c.Do("QUIT")
 	return err
 }
 
@@ -123,23 +106,19 @@ const onceRecords = "redlock:once:"
 // sweep counts the keys with this prefix that the bench's locks left behind, a second later where there are any: a
 // master that lags on a busy machine may still have the releases before it. It deletes all the bench's keys. The node's
 // own records (the token set) are none of them.
-func (s *server) sweep(prefix string) (orphans int, err error) {
-	left := func() ([]string, error) { return redis.Strings(s.ctl.Do("KEYS", "*"+namePrefix+"*")) }
-	keys, err := left()
-	if err != nil || len(keys) == 0 {
-		return 0, err
+func (s *server) sweep(prefix string) (orphans int) {
+	left := func() []string { return made(redis.Strings(s.ctl.Do("KEYS", "*"+namePrefix+"*"))) }
+	if len(left()) == 0 {
+		return 0
 	}
 	time.Sleep(time.Second)
-	if keys, err = left(); err != nil || len(keys) == 0 {
-		return 0, err
-	}
-	for _, key := range keys {
+	for _, key := range left() {
 		if strings.Contains(key, prefix) && !strings.HasPrefix(key, onceRecords) {
 			orphans++
 		}
+		made(s.ctl.Do("UNLINK", key))
 	}
-	_, err = s.ctl.Do("UNLINK", redis.Args{}.AddFlat(keys)...)
-	return orphans, err
+	return orphans
 }
 
 func addrs[S interface{ Addr() string }](servers []S) (list []string) {
@@ -154,8 +133,8 @@ type system struct {
 	name    string
 	product string
 	dir     string // where its members keep their data; empty: where temporary files are
-	prepare func() error
-	command func(all []*member, i int) (*exec.Cmd, error)                          // of a member, at each start
+	prepare func()
+	command func(all []*member, i int) *exec.Cmd                                   // of a member, at each start
 	ask     func(ctx context.Context, addr string) (leads bool, v string, _ error) // a member: fails unless it serves
 }
 
@@ -182,37 +161,21 @@ type member struct {
 	dir                    string
 }
 
-func startEnsemble(s *system) (e *ensemble, err error) {
-	if err := s.prepare(); err != nil {
-		return nil, fmt.Errorf("%s: %w", s.name, err)
-	}
-	e = &ensemble{system: s}
-	defer func() {
-		if err != nil {
-			e.stop()
-		}
-	}()
-	if e.dir, err = os.MkdirTemp(s.dir, "redlock-bench-"); err != nil {
-		return e, err
-	}
+func startEnsemble(s *system) *ensemble {
+	s.prepare()
+	e := &ensemble{system: s, dir: made(os.MkdirTemp(s.dir, "redlock-bench-"))}
+	defer undo(e.stop)
 	for i := range 3 {
 		m := &member{dir: filepath.Join(e.dir, fmt.Sprint(i))}
 		e.members = append(e.members, m)
 		for _, p := range []*ports.Port{&m.client, &m.peer, &m.election} {
-			if *p, err = ports.Reserve(); err != nil {
-				return e, err
-			}
+			*p = made(ports.Reserve())
 		}
-		if err := os.Mkdir(m.dir, 0o700); err != nil {
-			return e, err
-		}
+		must(os.Mkdir(m.dir, 0o700))
 	}
-	if err := e.heal(); err != nil {
-		return e, err
-	}
-	_, version, err := e.leader()
+	_, version := e.heal()
 	e.version = s.product + " " + version
-	return e, err
+	return e
 }
 
 // Addr is where clients connect.
@@ -225,29 +188,16 @@ func (e *ensemble) freeze() {
 	}
 }
 
-// heal lets frozen members go on, starts dead ones, and returns when all serve.
-func (e *ensemble) heal() error {
+// heal lets frozen members go on and starts dead ones. When all serve, it returns which of them leads, and the version.
+func (e *ensemble) heal() (leader int, version string) {
 	for i, m := range e.members {
 		if m.PID() != 0 {
-			if err := m.Resume(); err != nil {
-				return err
-			}
-			continue
-		}
-		cmd, err := e.command(e.members, i)
-		if err == nil {
-			err = m.Start(cmd, filepath.Join(m.dir, "log"))
-		}
-		if err != nil {
-			return err
+			must(m.Resume())
+		} else {
+			must(m.Start(e.command(e.members, i), filepath.Join(m.dir, "log")))
 		}
 	}
-	_, _, err := e.leader()
-	return err
-}
-
-// leader waits until all members serve, and returns which of them leads, and the version.
-func (e *ensemble) leader() (leader int, version string, err error) {
+	var err error
 	for until := time.Now().Add(time.Minute); time.Now().Before(until); time.Sleep(50 * time.Millisecond) {
 		leaders := 0
 		err = nil
@@ -263,19 +213,20 @@ func (e *ensemble) leader() (leader int, version string, err error) {
 			}
 		}
 		if err == nil && leaders == 1 {
-			return leader, version, nil
+			return leader, version
 		}
 	}
-	return 0, "", fmt.Errorf("%s has no leader: %w", e.name, err)
+	must(fmt.Errorf("%s has no leader: %w", e.name, err))
+	return 0, ""
 }
 
 // victim is the leader or a follower.
-func (e *ensemble) victim(leads bool) (*member, error) {
-	i, _, err := e.leader()
+func (e *ensemble) victim(leads bool) *member {
+	i, _ := e.heal()
 	if !leads {
 		i = (i + 1) % len(e.members)
 	}
-	return e.members[i], err
+	return e.members[i]
 }
 
 func (e *ensemble) stop() {
@@ -305,39 +256,23 @@ const (
 	toldEnv = "REDLOCK_BENCH_TOLD" // JSON
 )
 
-func startChild(role string, told any) (_ *child, err error) {
-	self, err := os.Executable()
-	text, bad := json.Marshal(told)
-	if err = errors.Join(err, bad); err != nil {
-		return nil, err
-	}
+func startChild(role string, told any) *child {
 	out, said, err := os.Pipe()
-	if err != nil {
-		return nil, err
-	}
+	must(err)
 	defer said.Close()
-	c := &child{out: out, lines: bufio.NewScanner(out)}
-	defer func() {
-		if err != nil {
-			c.kill()
-		}
-	}()
-	cmd := exec.Command(self)
-	cmd.Env = append(os.Environ(), roleEnv+"="+role, toldEnv+"="+string(text))
+	cmd := exec.Command(made(os.Executable()))
+	cmd.Env = append(os.Environ(), roleEnv+"="+role, toldEnv+"="+string(made(json.Marshal(told))))
 	cmd.ExtraFiles = []*os.File{said} // its descriptor 3
-	if c.in, err = cmd.StdinPipe(); err != nil {
-		return nil, err
+	c := &child{
+		out: out, lines: bufio.NewScanner(out), in: made(cmd.StdinPipe()), dir: made(os.MkdirTemp("", "redlock-bench-")),
 	}
-	if c.dir, err = os.MkdirTemp("", "redlock-bench-"); err != nil {
-		return nil, err
-	}
-	return c, c.Start(cmd, filepath.Join(c.dir, "log"))
+	defer undo(c.kill)
+	must(c.Start(cmd, filepath.Join(c.dir, "log")))
+	return c
 }
 
 func (c *child) kill() {
-	if c.in != nil {
-		_ = c.in.Close()
-	}
+	_ = c.in.Close()
 	_ = c.Kill(context.Background())
 	_ = c.out.Close()
 	_ = os.RemoveAll(c.dir)
@@ -345,10 +280,10 @@ func (c *child) kill() {
 
 // asChild is the main function of such a process. In another it does nothing.
 func asChild() bool {
-	roles := map[string]func(told []byte, parent io.Writer) error{"proxy": proxyRole, "editor": editorRole}
+	roles := map[string]func(told []byte, parent io.Writer){"proxy": proxyRole, "editor": editorRole}
 	role := roles[os.Getenv(roleEnv)]
 	if role != nil {
-		fatal(role([]byte(os.Getenv(toldEnv)), os.NewFile(3, "parent")))
+		fatal(attempt(func() { role([]byte(os.Getenv(toldEnv)), os.NewFile(3, "parent")) }))
 	}
 	return role != nil
 }
@@ -359,29 +294,20 @@ type distance struct {
 	Delay  time.Duration
 }
 
-func startProxy(d distance) (p *child, addr string, err error) {
-	if p, err = startChild("proxy", d); err != nil {
-		return nil, "", err
-	}
+func startProxy(d distance) (p *child, addr string) {
+	p = startChild("proxy", d)
+	defer undo(p.kill)
 	if !p.lines.Scan() {
-		err = fmt.Errorf("a proxy did not start: %s", p.Log())
-		p.kill()
-		return nil, "", err
+		must(fmt.Errorf("a proxy did not start: %s", p.Log()))
 	}
-	return p, p.lines.Text(), nil
+	return p, p.lines.Text()
 }
 
-func proxyRole(told []byte, parent io.Writer) error {
+func proxyRole(told []byte, parent io.Writer) {
 	var d distance
-	if err := json.Unmarshal(told, &d); err != nil {
-		return err
-	}
-	p, err := faultproxy.New(d.Target)
-	if err != nil {
-		return err
-	}
+	must(json.Unmarshal(told, &d))
+	p := made(faultproxy.New(d.Target))
 	p.Delay(faultproxy.Down, d.Delay)
 	fmt.Fprintln(parent, p.Addr())
-	_, err = io.Copy(io.Discard, os.Stdin)
-	return err
+	made(io.Copy(io.Discard, os.Stdin))
 }
