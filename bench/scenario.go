@@ -238,7 +238,7 @@ func newCluster(sc scenario) *cluster {
 	}
 	for _, one := range sc.contestants {
 		if one.system != nil && c.ensembles[one.system] == nil {
-			c.ensembles[one.system] = startEnsemble(one.system)
+			c.ensembles[one.system] = startEnsemble(one.system, 3)
 		}
 	}
 	for i, d := range sc.delay {

@@ -146,7 +146,7 @@ func inMemory(c contestant) contestant {
 	return c
 }
 
-// An ensemble is a system's three members.
+// An ensemble is the members of a system.
 type ensemble struct {
 	*system
 	members []*member
@@ -161,11 +161,11 @@ type member struct {
 	dir                    string
 }
 
-func startEnsemble(s *system) *ensemble {
+func startEnsemble(s *system, n int) *ensemble {
 	s.prepare()
 	e := &ensemble{system: s, dir: made(os.MkdirTemp(s.dir, "redlock-bench-"))}
 	defer undo(e.stop)
-	for i := range 3 {
+	for i := range n {
 		m := &member{dir: filepath.Join(e.dir, fmt.Sprint(i))}
 		e.members = append(e.members, m)
 		for _, p := range []*ports.Port{&m.client, &m.peer, &m.election} {
