@@ -58,20 +58,12 @@ func etcdMember(all []*member, i int) *exec.Cmd {
 	return exec.Command(etcdBinary, file)
 }
 
-func askEtcd(ctx context.Context, addr string) (leads bool, version string, err error) {
+func askEtcd(ctx context.Context, addr string) (leads bool, version string) {
 	c := connectEtcd([]string{addr})
 	defer c.Close()
-	s, err := c.Status(ctx, addr)
-	if err == nil && s.Leader == 0 {
-		err = errors.New("no leader")
-	}
-	if err == nil {
-		_, err = c.Get(ctx, "x") // agreed upon with the others
-	}
-	if err != nil {
-		return false, "", fmt.Errorf("etcd at %s: %w", addr, err)
-	}
-	return s.Leader == s.Header.MemberId, s.Version, nil
+	s := made(c.Status(ctx, addr))
+	made(c.Get(ctx, "x")) // agreed upon with the others, so there is a leader
+	return s.Leader == s.Header.MemberId, s.Version
 }
 
 // connectEtcd has the keepalive times of etcdctl: without, a silent member would never be noticed.
@@ -196,23 +188,13 @@ admin.enableServer=false
 }
 
 // askZooKeeper sends the one command that it answers by default.
-func askZooKeeper(ctx context.Context, addr string) (leads bool, version string, err error) {
-	defer func() {
-		if err != nil {
-			err = fmt.Errorf("ZooKeeper at %s: %w", addr, err)
-		}
-	}()
-	conn, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
-	if err != nil {
-		return false, "", err
-	}
+func askZooKeeper(ctx context.Context, addr string) (leads bool, version string) {
+	conn := made(new(net.Dialer).DialContext(ctx, "tcp", addr))
 	defer conn.Close()
 	if deadline, ok := ctx.Deadline(); ok {
 		_ = conn.SetDeadline(deadline)
 	}
-	if _, err := conn.Write([]byte("srvr")); err != nil {
-		return false, "", err
-	}
+	made(conn.Write([]byte("srvr")))
 	mode := ""
 	for lines := bufio.NewScanner(conn); lines.Scan(); {
 		switch key, value, _ := strings.Cut(lines.Text(), ": "); key {
@@ -223,9 +205,9 @@ func askZooKeeper(ctx context.Context, addr string) (leads bool, version string,
 		}
 	}
 	if mode == "" {
-		err = errors.New("it does not serve")
+		must(errors.New("it does not serve"))
 	}
-	return mode == "leader", version, err
+	return mode == "leader", version
 }
 
 // connectZooKeeper returns when the session is there.

@@ -22,20 +22,17 @@ import (
 )
 
 // chooseFaults finds those whose name matches.
-func chooseFaults(pattern string) (chosen []fault, err error) {
-	re, err := regexp.Compile(pattern)
-	if err != nil {
-		return nil, err
-	}
+func chooseFaults(pattern string) (chosen []fault) {
+	re := made(regexp.Compile(pattern))
 	for _, f := range faults {
 		if re.MatchString(f.name) {
 			chosen = append(chosen, f)
 		}
 	}
 	if len(chosen) == 0 {
-		return nil, fmt.Errorf("no fault matches %q; -list names them", pattern)
+		must(fmt.Errorf("no fault matches %q; -list names them", pattern))
 	}
-	return chosen, nil
+	return chosen
 }
 
 // play runs the faults one after the other. A peer may do what it likes; it is an error if a run fails to show

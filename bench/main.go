@@ -76,11 +76,11 @@ func main() {
 	}
 	fatal(attempt(func() {
 		if *faultsFlag != "" {
-			must(play(made(chooseFaults(*faultsFlag))))
+			must(play(chooseFaults(*faultsFlag)))
 			return
 		}
 		measured := results{}
-		for _, sc := range made(choose(*scenarioFlag, *contestantFlag)) {
+		for _, sc := range choose(*scenarioFlag, *contestantFlag) {
 			one := b.run(sc)
 			measured[sc.name] = one
 			fmt.Printf("\n%s: %s %s\n", sc.name, sc.about, one) // as soon as it is complete
@@ -177,7 +177,7 @@ func (b *bench) progress(format string, args ...any) {
 
 // choose finds scenarios by their names, and of each the contestants that are wanted: by parts of their names, or by
 // =name.
-func choose(names, contestants string) (chosen []scenario, err error) {
+func choose(names, contestants string) (chosen []scenario) {
 	wanted := func(c contestant) bool {
 		return slices.ContainsFunc(strings.Split(contestants, ","), func(part string) bool {
 			whole, ok := strings.CutPrefix(part, "=")
@@ -197,10 +197,10 @@ func choose(names, contestants string) (chosen []scenario, err error) {
 			}
 		}
 		if !found {
-			return nil, fmt.Errorf("no scenario %q; -list names them", name)
+			must(fmt.Errorf("no scenario %q; -list names them", name))
 		}
 	}
-	return chosen, nil
+	return chosen
 }
 
 // publish puts what was measured into a directory of pages, and makes its tables of all that is known there.

@@ -85,14 +85,11 @@ func (r results) part(name string) string {
 		"highest": func(scenario string, locks, counts []any, name string, unit float64) string {
 			return strconv.FormatFloat(slices.Max(numbers(scenario, locks, counts, name, unit)), 'f', 0, 64)
 		},
-		"contestants": func(scenario string) (names []any, err error) {
-			chosen, err := choose(scenario, "")
-			for _, sc := range chosen {
-				for _, c := range sc.contestants {
-					names = append(names, c.name)
-				}
+		"contestants": func(scenario string) (names []any) {
+			for _, c := range choose(scenario, "")[0].contestants {
+				names = append(names, c.name)
 			}
-			return names, err
+			return names
 		},
 		"machine": func(scenario string) string {
 			if one := r[scenario]; one != nil {

@@ -36,11 +36,11 @@ type outcome struct {
 type rows []*row
 
 // columns are rows as the file has them: of each figure the values of all, null where there is none. So a name stands
-// there once.
+// there once. A row is one of each N with each Lock.
 type columns struct {
 	N       []int
 	Lock    []string
-	Masters []int
+	Masters []int // of each Lock
 	Figures map[string][]*json.Number
 }
 
@@ -60,14 +60,22 @@ func exact(name string, v float64) string {
 
 func (all rows) MarshalJSON() ([]byte, error) {
 	c := columns{Figures: map[string][]*json.Number{}}
-	for i, r := range all {
-		c.N, c.Lock, c.Masters = append(c.N, r.n), append(c.Lock, r.lock), append(c.Masters, r.masters)
+	for _, r := range all {
+		if !slices.Contains(c.N, r.n) {
+			c.N = append(c.N, r.n)
+		}
+		if !slices.Contains(c.Lock, r.lock) {
+			c.Lock, c.Masters = append(c.Lock, r.lock), append(c.Masters, r.masters)
+		}
+	}
+	for _, r := range all {
+		at := slices.Index(c.N, r.n)*len(c.Lock) + slices.Index(c.Lock, r.lock)
 		for name, v := range r.figures {
 			if c.Figures[name] == nil {
-				c.Figures[name] = make([]*json.Number, len(all))
+				c.Figures[name] = make([]*json.Number, len(c.N)*len(c.Lock))
 			}
 			number := json.Number(exact(name, v))
-			c.Figures[name][i] = &number
+			c.Figures[name][at] = &number
 		}
 	}
 	return json.Marshal(c)
@@ -76,11 +84,13 @@ func (all rows) MarshalJSON() ([]byte, error) {
 func (all *rows) UnmarshalJSON(text []byte) error {
 	var c columns
 	err := json.Unmarshal(text, &c)
-	for i, lock := range c.Lock {
-		if len(c.N) != len(c.Lock) || len(c.Masters) != len(c.Lock) {
-			return errors.New("rows without N or Masters")
+	if len(c.Masters) != len(c.Lock) {
+		return errors.New("rows without Masters")
+	}
+	for _, n := range c.N {
+		for i, lock := range c.Lock {
+			*all = append(*all, &row{n: n, lock: lock, masters: c.Masters[i], figures: map[string]float64{}})
 		}
-		*all = append(*all, &row{n: c.N[i], lock: lock, masters: c.Masters[i], figures: map[string]float64{}})
 	}
 	for name, values := range c.Figures {
 		if len(values) != len(*all) {

@@ -134,8 +134,8 @@ type system struct {
 	product string
 	dir     string // where its members keep their data; empty: where temporary files are
 	prepare func()
-	command func(all []*member, i int) *exec.Cmd                                   // of a member, at each start
-	ask     func(ctx context.Context, addr string) (leads bool, v string, _ error) // a member: fails unless it serves
+	command func(all []*member, i int) *exec.Cmd                                // of a member, at each start
+	ask     func(ctx context.Context, addr string) (leads bool, version string) // a member: fails unless it serves
 }
 
 // inMemory is the same on a system that writes nothing to a disk.
@@ -203,13 +203,14 @@ func (e *ensemble) heal() (leader int, version string) {
 		err = nil
 		for i, m := range e.members {
 			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-			leads, v, bad := e.ask(ctx, m.Addr())
+			bad := attempt(func() {
+				if leads, v := e.ask(ctx, m.Addr()); leads {
+					leaders, leader, version = leaders+1, i, v
+				}
+			})
 			cancel()
-			if leads {
-				leaders, leader, version = leaders+1, i, v
-			}
 			if bad != nil {
-				err = errors.Join(err, fmt.Errorf("%w; it printed:\n%.500s", bad, m.Log()))
+				err = errors.Join(err, fmt.Errorf("%s: %w; it printed:\n%.500s", m.Addr(), bad, m.Log()))
 			}
 		}
 		if err == nil && leaders == 1 {
