@@ -98,7 +98,11 @@ func (b *bench) crowd(_ scenario, c contestant, clients int, _ time.Duration) []
 		name string
 		run  func()
 	}{
-		{"rest", g.rest}, {"holds", g.holds}, {"rush", g.rush}, {"cycles", g.cycles}, {"waiters", g.waiters},
+		{"rest", g.rest},
+		{"holds", g.holds},
+		{"rush", g.rush},
+		{"cycles", g.cycles},
+		{"waiters", g.waiters},
 		{"restart", g.restart},
 	} {
 		err := attempt(func() {

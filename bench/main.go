@@ -104,15 +104,14 @@ func (all rows) show() {
 	for _, r := range all {
 		fmt.Fprintf(w, "%d\t%s\t%d\t", r.n, r.lock, r.masters)
 		for _, name := range columns {
-			text := ""
 			if v, ok := r.figures[name]; ok {
-				text = exact(name, v)
+				fmt.Fprint(w, exact(name, v))
 			}
-			fmt.Fprint(w, text+"\t")
+			fmt.Fprint(w, "\t")
 		}
 		fmt.Fprintln(w)
 	}
-	fatal(w.Flush())
+	must(w.Flush())
 	said := map[string]bool{}
 	for _, r := range all {
 		for _, s := range r.samples {

@@ -121,12 +121,8 @@ func BenchmarkCycle(b *testing.B) {
 	for _, c := range []contestant{redlockFenced5, redlockPlain5} {
 		for _, goroutines := range []int{1, 64, 256} {
 			b.Run(fmt.Sprintf("lock=%s/goroutines=%d", c.name, goroutines), func(b *testing.B) {
-				cl := c.open(addrs(servers)[:c.nodes], wish{ttl: lockTTL, goroutines: goroutines})
-				defer cl.close()
-				workers := make([]worker, goroutines)
-				for i := range workers {
-					workers[i] = cl.worker()
-				}
+				clients, workers := (&bench{cluster: &cluster{nodes: addrs(servers)}}).open(c, 1, goroutines)
+				defer clients[0].close()
 				names := namesFor(namePrefix, goroutines, usualNames)
 				var left atomic.Int64
 				left.Store(int64(b.N))

@@ -163,10 +163,7 @@ func (b *bench) conclude(s *sample, clients ...*client) {
 // work cycles until the round stops.
 func work(w worker, names []string, rec *recorder) {
 	ctx := context.Background()
-	for i := 0; ; i++ {
-		if rec.phase.Load() == stopping {
-			return
-		}
+	for i := 0; rec.phase.Load() != stopping; i++ {
 		began := time.Now()
 		if err := w.lock(ctx, names[i%len(names)]); err != nil {
 			rec.failed(err)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/redlock/internal/ports"
+	"github.com/quorumlock/redlock/internal/process"
 	"github.com/quorumlock/redlock/internal/redisserver"
 )
 
@@ -299,14 +300,11 @@ func (c *cluster) heal() {
 }
 
 // victim is the process that a scenario's fault befalls.
-func (c *cluster) victim() interface {
-	Pause() error
-	Kill(context.Context) error
-} {
+func (c *cluster) victim() *process.Process {
 	if e := c.ensembles[c.turn.system]; e != nil {
-		return e.victim(c.turn.leader)
+		return &e.victim(c.turn.leader).Process
 	}
-	return c.servers[4]
+	return &c.servers[4].Process
 }
 
 // usage is what this process and the servers of the contestant have used so far.
