@@ -138,6 +138,7 @@ crowd: masters ## a thousand clients on five masters, for docs/scale.md: on a ma
 consensus: masters ## beside etcd and ZooKeeper, for docs/benchmarks.md: on a machine that has nothing else to do
 	$(GO) vet -C bench/etcd .
 	$(GO) run -C bench . -scenario $(subst $(empty) $(empty),$(comma),$(BESIDE)) -publish ../docs
+	REDLOCK_LONG=1 $(GO) test -C bench -count=1 -run Etcd .
 
 BESIDE := consensus consensus-contended consensus-silent consensus-killed lost-updates
 

@@ -40,36 +40,34 @@ type way func(ctx context.Context, name string) (*redlock.Lock, error)
 
 // openRedlock opens a Locker, to which each worker has a way of its own.
 func openRedlock(each func(*redlock.Locker) way, opts ...redlock.Option) opener {
-	return func(nodes []string, w wish) (*client, error) {
+	return func(nodes []string, w wish) *client {
 		return openLocker(urls("redis://", nodes), w, each, opts)
 	}
 }
 
 // openTLS is openRedlock for masters that speak TLS only.
 func openTLS(opts ...redlock.Option) opener {
-	return func(nodes []string, w wish) (*client, error) {
+	return func(nodes []string, w wish) *client {
 		trust := redlock.WithNodeConfig(redlock.NodeConfig{TLS: authority().ClientConfig()})
 		return openLocker(urls("rediss://", nodes), w, locks, append(opts, trust))
 	}
 }
 
 // openTwoLists opens a Locker with two lists of five, which share four.
-func openTwoLists(nodes []string, w wish) (*client, error) {
+func openTwoLists(nodes []string, w wish) *client {
 	replaced := urls("redis://", slices.Concat(nodes[:4], nodes[5:]))
 	return openRedlock(locks, redlock.WithNewNodes(replaced))(nodes[:5], w)
 }
 
 // authority signs the masters' certificates.
 var authority = sync.OnceValue(func() *redisserver.Authority {
-	a, err := redisserver.NewAuthority()
-	fatal(err)
-	return a
+	return made(redisserver.NewAuthority())
 })
 
 // noGuard is for masters that have just been started.
 var noGuard = redlock.WithNodeConfig(redlock.NodeConfig{NoRestartGuard: true})
 
-func openLocker(urls []string, w wish, each func(*redlock.Locker) way, opts []redlock.Option) (*client, error) {
+func openLocker(urls []string, w wish, each func(*redlock.Locker) way, opts []redlock.Option) *client {
 	opts = append([]redlock.Option{noGuard, redlock.WithOwnerLabel(w.owner)}, opts...)
 	if w.ttl > 0 {
 		opts = append(opts, redlock.WithTTL(w.ttl))
@@ -77,12 +75,9 @@ func openLocker(urls []string, w wish, each func(*redlock.Locker) way, opts []re
 	if w.unrenewed {
 		opts = append(opts, redlock.WithoutRenewal())
 	}
-	l, err := redlock.New(urls, opts...)
-	if err != nil {
-		return nil, err
-	}
+	l := made(redlock.New(urls, opts...))
 	return &client{
-		worker: func() (worker, error) {
+		worker: func() worker {
 			var held *redlock.Lock
 			acquire := each(l)
 			return worker{
@@ -99,10 +94,10 @@ func openLocker(urls []string, w wish, each func(*redlock.Locker) way, opts []re
 				context: func(ctx context.Context) (context.Context, context.CancelFunc) { return held.Context(ctx) },
 				held:    func() any { return held },
 				token:   func() (int64, error) { return held.Token(), nil },
-			}, nil
+			}
 		},
 		close: func() { _ = l.Close() },
-	}, nil
+	}
 }
 
 func urls(scheme string, nodes []string) (list []string) {
@@ -184,12 +179,10 @@ func finds(l *redlock.Locker) way {
 const permits = 8
 
 func openPermits(taken int, anew bool) opener {
-	return func(nodes []string, w wish) (*client, error) {
-		var (
-			other *redlock.Locker // the other process
-			mu    sync.Mutex
-			holds []*redlock.Lock // of the other process; guarded by mu
-		)
+	return func(nodes []string, w wish) *client {
+		other := made(redlock.New(urls("redis://", nodes), redlock.WithTTL(lockTTL), noGuard)) // the other process
+		var mu sync.Mutex
+		var holds []*redlock.Lock // of the other process; guarded by mu
 		occupy := func(ctx context.Context, name string) error {
 			s := other.Semaphore(name, permits)
 			for range taken {
@@ -203,7 +196,7 @@ func openPermits(taken int, anew bool) opener {
 			}
 			return nil
 		}
-		c, err := openRedlock(func(l *redlock.Locker) way {
+		c := openRedlock(func(l *redlock.Locker) way {
 			var own string
 			var s *redlock.Semaphore
 			return func(ctx context.Context, name string) (*redlock.Lock, error) {
@@ -219,12 +212,6 @@ func openPermits(taken int, anew bool) opener {
 				return s.Acquire(ctx)
 			}
 		})(nodes, w)
-		if err != nil {
-			return nil, err
-		}
-		if other, err = redlock.New(urls("redis://", nodes), redlock.WithTTL(lockTTL), noGuard); err != nil {
-			return nil, err
-		}
 		closeOurs := c.close
 		c.close = func() {
 			for _, held := range holds {
@@ -233,6 +220,6 @@ func openPermits(taken int, anew bool) opener {
 			_ = other.Close()
 			closeOurs()
 		}
-		return c, nil
+		return c
 	}
 }

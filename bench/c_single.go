@@ -20,12 +20,12 @@ import (
 // the first step of ours.
 var bsmGoRedis1 = contestant{name: "bsm/redislock", nodes: 1, open: openBsm}
 
-func openBsm(nodes []string, w wish) (*client, error) {
+func openBsm(nodes []string, w wish) *client {
 	c := goredis.NewClient(&goredis.Options{Addr: nodes[0], PoolSize: max(w.goroutines, 10)})
 	locks := redislock.New(c)
 	ttl := cmp.Or(w.ttl, time.Minute) // it has none of its own
 	return &client{
-		worker: func() (worker, error) {
+		worker: func() worker {
 			once := &redislock.Options{Token: w.owner}
 			waits := &redislock.Options{Token: w.owner, RetryStrategy: redislock.LinearBackoff(10 * time.Millisecond)}
 			var held *redislock.Lock
@@ -40,10 +40,10 @@ func openBsm(nodes []string, w wish) (*client, error) {
 				},
 				unlock: func(ctx context.Context) error { return held.Release(ctx) },
 				extend: func(ctx context.Context) error { return held.Refresh(ctx, ttl, nil) },
-			}, nil
+			}
 		},
 		close: func() { _ = c.Close() },
-	}, nil
+	}
 }
 
 // A rueidislock with one key (KeyMajority 1), its fastest setting. NoLoopTracking is no faster here and hung one run in
@@ -53,15 +53,12 @@ var rueidislock1 = contestant{name: "rueidislock", nodes: 1, open: openRueidislo
 })}
 
 func openRueidislock(opts rueidislock.LockerOption) opener {
-	return func(nodes []string, w wish) (*client, error) {
+	return func(nodes []string, w wish) *client {
 		opts := opts
 		opts.ClientOption.InitAddress, opts.KeyValidity = nodes, w.ttl
-		l, err := rueidislock.NewLocker(opts)
-		if err != nil {
-			return nil, err
-		}
+		l := made(rueidislock.NewLocker(opts))
 		return &client{
-			worker: func() (worker, error) {
+			worker: func() worker {
 				var held context.Context
 				var cancel context.CancelFunc
 				return worker{
@@ -75,10 +72,10 @@ func openRueidislock(opts rueidislock.LockerOption) opener {
 					},
 					unlock:  func(context.Context) error { cancel(); return nil },
 					context: func(context.Context) (context.Context, context.CancelFunc) { return held, func() {} },
-				}, nil
+				}
 			},
 			close: l.Close,
-		}, nil
+		}
 	}
 }
 
@@ -86,16 +83,13 @@ const releaseScript = `if redis.call("GET", KEYS[1]) == ARGV[1] then return redi
 
 // bareSetNX1 is no library: SET NX PX and a compare-and-delete script, with a connection for each goroutine. What a
 // careful person writes by hand.
-var bareSetNX1 = contestant{name: "bare SET NX", nodes: 1, open: func(nodes []string, w wish) (*client, error) {
-	return &client{worker: func() (worker, error) { return bareWorker(nodes[0], w.ttl) }, close: func() {}}, nil
+var bareSetNX1 = contestant{name: "bare SET NX", nodes: 1, open: func(nodes []string, w wish) *client {
+	return &client{worker: func() worker { return bareWorker(nodes[0], w.ttl) }, close: func() {}}
 }}
 
-func bareWorker(node string, ttl time.Duration) (w worker, err error) {
-	conn, err := redis.Dial("tcp", node)
-	if err != nil {
-		return w, err
-	}
-	sha, err := redis.String(conn.Do("SCRIPT", "LOAD", releaseScript))
+func bareWorker(node string, ttl time.Duration) worker {
+	conn := made(redis.Dial("tcp", node))
+	sha := made(redis.String(conn.Do("SCRIPT", "LOAD", releaseScript)))
 	var held, owner string
 	return worker{
 		lock: func(ctx context.Context, name string) error {
@@ -118,5 +112,5 @@ func bareWorker(node string, ttl time.Duration) (w worker, err error) {
 			return err
 		},
 		close: func() { _ = conn.Close() },
-	}, err
+	}
 }

@@ -19,12 +19,11 @@ func TestMain(m *testing.M) {
 
 // The scenario at its smallest: every part of it works, and what must be so however slow the machine is.
 func TestACrowdIsMeasured(t *testing.T) {
-	sc := cases.Must(choose("crowd", ""))(t)
 	b := &bench{counts: []int{2}, plan: &crowdPlan{
 		idle: 200 * time.Millisecond, load: 200 * time.Millisecond, deadline: time.Minute, rate: 100,
 		patience: 5 * time.Second,
 	}}
-	one := cases.Must(b.run(sc[0]))(t)
+	one := b.run(choose("crowd", "")[0])
 	shown := map[string]map[string]float64{}
 	for _, r := range one.Rows {
 		if len(r.samples) != 1 || r.n != 2 {
@@ -63,7 +62,7 @@ func TestACrowdIsMeasured(t *testing.T) {
 	// All that the page shows is there.
 	r := results{crowdScenario: one}
 	for _, name := range []string{"machine", "clients", "waits", "costs", "limits"} {
-		if text := cases.Must(r.part(name))(t); text == "" || strings.Contains(text, "|  |") {
+		if text := r.part(name); text == "" || strings.Contains(text, "|  |") {
 			t.Errorf("%s: a figure is missing:\n%s", name, text)
 		}
 	}

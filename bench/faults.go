@@ -178,7 +178,7 @@ func unanswered(ctx context.Context, m meeting) verdict {
 
 func waitTooLong(ctx context.Context, m meeting) verdict {
 	must(m.lock(ctx, "n"))
-	other := made(m.client.worker())
+	other := m.client.worker()
 	within := func(d time.Duration, call func(context.Context, string) error, name string) error {
 		ctx, cancel := context.WithTimeout(ctx, d)
 		defer cancel()

@@ -41,13 +41,11 @@ var spreads = []string{rate, p99, rateToRedsync, rateToQuorum, rateToLock}
 
 // What stands for all rounds, where it is not the median.
 var rounds = map[string]func([]float64) float64{
-	longest: most, without: most, "least validity ms": least, "worst ms": most,
-	lost: sum, updates: sum, pauses: sum, rejected: sum, overwrote: sum,
+	longest: slices.Max[[]float64], without: slices.Max[[]float64], "worst ms": slices.Max[[]float64],
+	"least validity ms": slices.Min[[]float64],
+	lost:                sum, updates: sum, pauses: sum, rejected: sum, overwrote: sum,
 	failures: sum, "calls": sum, "overlaps": sum, orphans: sum, failed: sum, hung: sum,
 }
-
-func least(v []float64) float64 { return slices.Min(v) }
-func most(v []float64) float64  { return slices.Max(v) }
 
 func sum(v []float64) (s float64) {
 	for _, x := range v {
@@ -93,7 +91,7 @@ func (r *row) set(name string, values []float64) {
 	}
 	r.figures[name] = of(values)
 	if slices.Contains(spreads, name) {
-		r.figures[name+" least"], r.figures[name+" most"] = least(values), most(values)
+		r.figures[name+" least"], r.figures[name+" most"] = slices.Min(values), slices.Max(values)
 	}
 }
 

@@ -13,10 +13,10 @@ import (
 // lost, whatever the machine does. What needs etcd or ZooKeeper is left to make consensus: building one and installing
 // the other would cost continuous integration more than all of this module.
 func TestNoUpdateIsLostWhereTheStoreChecksTokens(t *testing.T) {
-	sc := cases.Must(choose("lost-updates", "redlock,SET NX"))(t)[0]
+	sc := choose("lost-updates", "redlock,SET NX")[0]
 	sc.longer, sc.rounds = 1, 1
 	b := &bench{editTTL: 300 * time.Millisecond, length: 3 * time.Second}
-	one := cases.Must(b.run(sc))(t)
+	one := b.run(sc)
 	cases.Equals(t, len(one.Rows), 3, "contestants")
 	for _, r := range one.Rows {
 		t.Log(r.lock, r.figures)
@@ -43,11 +43,11 @@ func TestTheJudgeOfLostUpdates(t *testing.T) {
 // An editor that writes what another has written meanwhile says so, and one whose store knows a later holder is
 // refused, at its read or at its write.
 func TestAnEditorThatIsLate(t *testing.T) {
-	servers := cases.Must(startServers(1, redisserver.Config{}))(t)
+	servers := startServers(1, redisserver.Config{})
 	t.Cleanup(func() { stopServers(servers) })
 	for name, fenced := range map[string]int64{"fenced": 1, "unfenced": 0} {
 		open := func() *editor {
-			s := cases.Must(redisStore(servers[0].Addr(), name))(t)
+			s := redisStore(servers[0].Addr(), name)
 			t.Cleanup(s.close)
 			return &editor{store: s}
 		}

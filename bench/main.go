@@ -42,7 +42,6 @@ func main() {
 		scenarioFlag   = flag.String("scenario", "uncontended", "scenarios, separated by commas, or all, or none; see -list")
 		contestantFlag = flag.String("contestant", "",
 			"only contestants whose name contains one of these, separated by commas; =name wants the whole name")
-		samples = flag.String("samples", "", "write the figures of each round to this JSON file")
 		publish = flag.String("publish", "", "bring this directory up to date, which is docs or like it: its "+
 			"benchmarks/results.json by the scenarios that were measured, then tables in pages by all of it")
 		faultsFlag = flag.String("faults", "", "instead of scenarios, play the faults whose names match this regular "+
@@ -75,34 +74,22 @@ func main() {
 		}
 		return
 	}
-	if *faultsFlag != "" {
-		chosen, err := chooseFaults(*faultsFlag)
-		fatal(err)
-		fatal(play(chosen))
-		return
-	}
-	chosen, err := choose(*scenarioFlag, *contestantFlag)
-	fatal(err)
-	measured := b.measure(chosen)
-	if *samples != "" {
-		fatal(measured.samples().write(*samples))
-	}
-	if *publish != "" {
-		fatal(measured.publish(*publish))
-	}
-}
-
-// measure runs the scenarios and prints their tables as soon as they are complete.
-func (b *bench) measure(chosen []scenario) results {
-	measured := results{}
-	for _, sc := range chosen {
-		one, err := b.run(sc)
-		fatal(err)
-		measured[sc.name] = one
-		fmt.Printf("\n%s: %s %s\n", sc.name, sc.about, one)
-		one.Rows.show()
-	}
-	return measured
+	fatal(attempt(func() {
+		if *faultsFlag != "" {
+			must(play(chooseFaults(*faultsFlag)))
+			return
+		}
+		measured := results{}
+		for _, sc := range choose(*scenarioFlag, *contestantFlag) {
+			one := b.run(sc)
+			measured[sc.name] = one
+			fmt.Printf("\n%s: %s %s\n", sc.name, sc.about, one) // as soon as it is complete
+			one.Rows.show()
+		}
+		if *publish != "" {
+			measured.publish(*publish)
+		}
+	}))
 }
 
 // show prints rows, and an example of each contestant's errors.
@@ -117,15 +104,14 @@ func (all rows) show() {
 	for _, r := range all {
 		fmt.Fprintf(w, "%d\t%s\t%d\t", r.n, r.lock, r.masters)
 		for _, name := range columns {
-			text := ""
 			if v, ok := r.figures[name]; ok {
-				text = exact(v)
+				fmt.Fprint(w, exact(name, v))
 			}
-			fmt.Fprint(w, text+"\t")
+			fmt.Fprint(w, "\t")
 		}
 		fmt.Fprintln(w)
 	}
-	fatal(w.Flush())
+	must(w.Flush())
 	said := map[string]bool{}
 	for _, r := range all {
 		for _, s := range r.samples {
@@ -138,10 +124,8 @@ func (all rows) show() {
 }
 
 // run lets all contestants take turns: what disturbs the machine disturbs them alike.
-func (b *bench) run(sc scenario) (one *outcome, err error) {
-	if b.cluster, err = newCluster(sc); err != nil {
-		return nil, err
-	}
+func (b *bench) run(sc scenario) *outcome {
+	b.cluster = newCluster(sc)
 	defer b.cluster.stop()
 	measure := sc.measure
 	if measure == nil {
@@ -149,7 +133,7 @@ func (b *bench) run(sc scenario) (one *outcome, err error) {
 	}
 	length := b.length * time.Duration(max(1, sc.longer))
 	rounds := cmp.Or(b.rounds, sc.rounds, 5)
-	one = newOutcome(rounds, length)
+	one := newOutcome(rounds, length)
 	one.Machine += b.cluster.versions()
 	counts := [][]int{b.counts, sc.goroutines, {1, 16, 64, 256}}
 	for _, n := range counts[slices.IndexFunc(counts, func(n []int) bool { return n != nil })] {
@@ -162,14 +146,9 @@ func (b *bench) run(sc scenario) (one *outcome, err error) {
 					continue // it would hang again, and what it left running disturbs the others
 				}
 				b.progress("%s, %d goroutines, round %d of %d: %s", sc.name, n, round+1, rounds, c.name)
-				if err := errors.Join(b.cluster.check(), b.cluster.prepare(c)); err != nil {
-					return nil, err
-				}
-				shown, err := measure(b, sc, c, n, length)
-				if err != nil {
-					return nil, err
-				}
-				for _, s := range shown {
+				must(b.cluster.check())
+				b.cluster.prepare(c)
+				for _, s := range measure(b, sc, c, n, length) {
 					r := of[s.who]
 					if r == nil {
 						r = &row{n: n, lock: s.who, masters: cmp.Or(s.nodes, c.nodes)}
@@ -185,7 +164,7 @@ func (b *bench) run(sc scenario) (one *outcome, err error) {
 		r.condense()
 	}
 	compare(sc.name, one.Rows)
-	return one, nil
+	return one
 }
 
 // progress overwrites one line of a terminal.
@@ -197,7 +176,7 @@ func (b *bench) progress(format string, args ...any) {
 
 // choose finds scenarios by their names, and of each the contestants that are wanted: by parts of their names, or by
 // =name.
-func choose(names, contestants string) (chosen []scenario, err error) {
+func choose(names, contestants string) (chosen []scenario) {
 	wanted := func(c contestant) bool {
 		return slices.ContainsFunc(strings.Split(contestants, ","), func(part string) bool {
 			whole, ok := strings.CutPrefix(part, "=")
@@ -217,27 +196,56 @@ func choose(names, contestants string) (chosen []scenario, err error) {
 			}
 		}
 		if !found {
-			return nil, fmt.Errorf("no scenario %q; -list names them", name)
+			must(fmt.Errorf("no scenario %q; -list names them", name))
 		}
 	}
-	return chosen, nil
+	return chosen
 }
 
 // publish puts what was measured into a directory of pages, and makes its tables of all that is known there.
-func (r results) publish(docs string) error {
+func (r results) publish(docs string) {
 	file := filepath.Join(docs, "benchmarks", "results.json")
-	all, err := load(file)
-	if err != nil {
-		return err
-	}
+	all := load(file)
 	maps.Copy(all, r)
-	if err := all.write(file); err != nil {
-		return err
+	all.write(file)
+	load(file).update(docs) // what is shown is what stands there
+}
+
+// A failure is why a run shows nothing. must panics with it, so that a scenario and a fault read as what happens, and
+// attempt returns it.
+type failure struct{ error }
+
+func must(err error) {
+	if err != nil {
+		panic(failure{err})
 	}
-	if all, err = load(file); err != nil { // what is shown is what stands there
-		return err
+}
+
+func made[T any](v T, err error) T {
+	must(err)
+	return v
+}
+
+func attempt(f func()) (err error) {
+	defer func() {
+		switch why := recover().(type) {
+		case nil:
+		case failure:
+			err = why.error
+		default:
+			panic(why)
+		}
+	}()
+	f()
+	return nil
+}
+
+// undo is deferred, for what must not be left behind if the function fails.
+func undo(f func()) {
+	if why := recover(); why != nil {
+		f()
+		panic(why)
 	}
-	return all.update(docs)
 }
 
 func fatal(err error) {

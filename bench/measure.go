@@ -5,13 +5,17 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/quorumlock/redlock"
+	"github.com/quorumlock/redlock/internal/redisserver"
 )
 
 // round lets one contestant work with one number of goroutines, once.
-func (b *bench) round(sc scenario, c contestant, goroutines int, duration time.Duration) ([]sample, error) {
+func (b *bench) round(sc scenario, c contestant, goroutines int, duration time.Duration) []sample {
 	if c.spared {
 		sc.afterWarmup, sc.midway = nil, nil
 	}
@@ -33,10 +37,7 @@ func (b *bench) round(sc scenario, c contestant, goroutines int, duration time.D
 	if sc.apart {
 		open, each = goroutines, 1
 	}
-	clients, workers, err := b.open(c, open, each)
-	if err != nil {
-		return nil, err
-	}
+	clients, workers := b.open(c, open, each)
 	for _, w := range workers {
 		if w.close != nil {
 			defer w.close()
@@ -97,39 +98,28 @@ func (b *bench) round(sc scenario, c contestant, goroutines int, duration time.D
 			turns.add(s.figures, recs)
 		}
 	}
-	err = b.conclude(&s, clients...)
-	return []sample{s}, err
+	b.conclude(&s, clients...)
+	return []sample{s}
 }
 
 // open opens so many clients of a contestant, with so many workers each: none where the client drives itself. An error
 // ends the bench, and with it what is open.
-func (b *bench) open(c contestant, n, each int) (clients []*client, workers []worker, err error) {
-	nodes, err := b.nodesFor(c)
+func (b *bench) open(c contestant, n, each int) (clients []*client, workers []worker) {
+	nodes := b.nodesFor(c)
 	runtime.GC()
-	for i := 0; i < n && err == nil; i++ {
-		var cl *client
-		var some []worker
-		if cl, err = c.open(nodes, wish{ttl: lockTTL, goroutines: each}); err == nil && cl.run == nil {
-			some, err = cl.workers(each)
+	err := attempt(func() {
+		for range n {
+			cl := c.open(nodes, wish{ttl: lockTTL, goroutines: each})
+			clients = append(clients, cl)
+			for i := 0; i < each && cl.run == nil; i++ {
+				workers = append(workers, cl.worker())
+			}
 		}
-		clients, workers = append(clients, cl), append(workers, some...)
-	}
+	})
 	if err != nil {
-		err = fmt.Errorf("%s: %w", c.name, err)
+		must(fmt.Errorf("%s: %w", c.name, err))
 	}
-	return clients, workers, err
-}
-
-// workers makes so many workers, and returns those that it has made in any case.
-func (c *client) workers(n int) (all []worker, err error) {
-	for len(all) < n {
-		w, err := c.worker()
-		if err != nil {
-			return all, err
-		}
-		all = append(all, w)
-	}
-	return all, nil
+	return clients, workers
 }
 
 // end waits for the goroutines of a round, a second time with the masters healed, and
@@ -151,7 +141,7 @@ func (b *bench) end(group *sync.WaitGroup) bool {
 
 // conclude closes the clients of a round, and counts what is left on the masters once late commands have had time to
 // arrive.
-func (b *bench) conclude(s *sample, clients ...*client) error {
+func (b *bench) conclude(s *sample, clients ...*client) {
 	time.Sleep(b.quiet)
 	for _, c := range clients {
 		if s.figures[hung] > 0 {
@@ -163,25 +153,17 @@ func (b *bench) conclude(s *sample, clients ...*client) error {
 	time.Sleep(b.quiet)
 	sum := 0
 	for _, m := range b.cluster.servers {
-		n, err := m.sweep(b.current)
-		if err != nil {
-			return err
-		}
-		sum += n
+		sum += m.sweep(b.current)
 	}
 	if b.cluster.turn.system == nil { // else what is left is a session's, and ends with it
 		s.figures[orphans] = float64(sum)
 	}
-	return nil
 }
 
 // work cycles until the round stops.
 func work(w worker, names []string, rec *recorder) {
 	ctx := context.Background()
-	for i := 0; ; i++ {
-		if rec.phase.Load() == stopping {
-			return
-		}
+	for i := 0; rec.phase.Load() != stopping; i++ {
 		began := time.Now()
 		if err := w.lock(ctx, names[i%len(names)]); err != nil {
 			rec.failed(err)
@@ -232,4 +214,101 @@ func spread(n int, over time.Duration, f func(i int) error) error {
 	close(begin)
 	group.Wait()
 	return cmp.Or(errs...)
+}
+
+// turns are those that contenders take at one name.
+type turns struct {
+	hold     time.Duration
+	base     time.Time
+	inside   atomic.Int32
+	overlaps atomic.Int32
+	released atomic.Int64 // when unlock was last called, in ns since base
+
+	mu   sync.Mutex
+	gaps hist // guarded by mu: the lock under test is not trusted with it
+}
+
+// take takes turns until the round stops. What is recorded as a cycle is the wait for one. A call that gives up comes
+// again, and its wait is counted in parts.
+func (t *turns) take(ctx context.Context, w worker, name string, rec *recorder) {
+	for rec.phase.Load() != stopping {
+		began := time.Now()
+		err := w.lock(ctx, name)
+		now := time.Now()
+		if ctx.Err() != nil && err != nil { // still waiting at the end: at least so long
+			rec.cycles(now.Sub(began), 1)
+			return
+		}
+		if err != nil {
+			rec.failed(err)
+			continue
+		}
+		if t.inside.Add(1) > 1 {
+			t.overlaps.Add(1)
+		}
+		rec.cycles(now.Sub(began), 1)
+		if last := t.released.Load(); last > 0 && rec.phase.Load() == running {
+			t.mu.Lock()
+			t.gaps.add(now.Sub(t.base) - time.Duration(last))
+			t.mu.Unlock()
+		}
+		time.Sleep(t.hold)
+		t.inside.Add(-1)
+		t.released.Store(int64(time.Since(t.base)))
+		if err := w.unlock(context.Background()); err != nil {
+			rec.failed(err)
+		}
+	}
+}
+
+// add adds what only contenders have to the figures of a round: overlaps, of which there must be none, the time from
+// the call of unlock to the next hold, and how many turns the unluckiest and the luckiest had.
+func (t *turns) add(f map[string]float64, recs []*recorder) {
+	f["overlaps"] = float64(t.overlaps.Load())
+	f["gap p50 µs"], f["gap p99 µs"] = us(t.gaps.quantile(.5)), us(t.gaps.quantile(.99))
+	f["fewest"], f["most"] = float64(recs[0].done), float64(recs[0].done)
+	for _, r := range recs {
+		f["fewest"], f["most"] = min(f["fewest"], float64(r.done)), max(f["most"], float64(r.done))
+	}
+}
+
+// renew takes so many locks, and then lets them be renewed. A cycle is a renewal.
+func (b *bench) renew(_ scenario, c contestant, holds int, duration time.Duration) []sample {
+	clients, workers := b.open(c, 1, holds)
+	prefix := b.prefix()
+	must(spread(holds, lockTTL/3, func(i int) error {
+		return workers[i].lock(context.Background(), prefix+strconv.Itoa(i))
+	}))
+	time.Sleep(b.settle)
+
+	nodes := b.cluster.servers[:c.nodes]
+	renewed := renewals(nodes)
+	before := snapshot(b.cluster.servers)
+	time.Sleep(duration)
+	after := snapshot(b.cluster.servers)
+	s := sample{who: c.name, figures: perCycle((renewals(nodes)-renewed)/c.nodes, before, after)}
+	lost, left := 0, lockTTL
+	for _, w := range workers {
+		if held := w.held().(*redlock.Lock); held.Err() != nil {
+			lost++
+		} else {
+			left = min(left, time.Until(held.Deadline()))
+		}
+	}
+	s.figures["lost"], s.figures["least validity ms"], s.figures[failed] = float64(lost), us(left)/1000, 0
+	err := spread(holds, time.Second, func(i int) error { return workers[i].unlock(context.Background()) })
+	if err != nil {
+		s.figures[failed], s.example = 1, err
+	}
+	b.conclude(&s, clients...)
+	return []sample{s}
+}
+
+// renewals counts the extensions that masters have carried out.
+func renewals(servers []*server) (n int) {
+	for _, s := range servers {
+		counts, _ := redisserver.CommandStats(s.ctl) // none from a server that does not answer
+		n += counts["pexpire"]
+	}
+	return n
 }

@@ -36,32 +36,46 @@ type outcome struct {
 type rows []*row
 
 // columns are rows as the file has them: of each figure the values of all, null where there is none. So a name stands
-// there once.
+// there once. A row is one of each N with each Lock.
 type columns struct {
 	N       []int
 	Lock    []string
-	Masters []int
+	Masters []int // of each Lock
 	Figures map[string][]*json.Number
 }
 
-// exact shows so many digits that what tables show of them is not rounded twice.
-func exact(v float64) string {
-	if v >= 10_000 {
+// exact shows so many digits that what tables show of them is not rounded twice. More than three are noise where no
+// table shows them.
+func exact(name string, v float64) string {
+	digits := 3
+	if name == events || strings.Contains(parts, strconv.Quote(name)) {
+		digits = 6
+	}
+	if v >= 10_000 && digits > 3 {
 		return strconv.FormatFloat(math.Trunc(v), 'f', 0, 64)
 	}
-	return strconv.FormatFloat(v, 'g', 6, 64)
+	v, _ = strconv.ParseFloat(strconv.FormatFloat(v, 'g', digits, 64), 64) // it has just been one
+	return strconv.FormatFloat(v, 'f', -1, 64)
 }
 
 func (all rows) MarshalJSON() ([]byte, error) {
 	c := columns{Figures: map[string][]*json.Number{}}
-	for i, r := range all {
-		c.N, c.Lock, c.Masters = append(c.N, r.n), append(c.Lock, r.lock), append(c.Masters, r.masters)
+	for _, r := range all {
+		if !slices.Contains(c.N, r.n) {
+			c.N = append(c.N, r.n)
+		}
+		if !slices.Contains(c.Lock, r.lock) {
+			c.Lock, c.Masters = append(c.Lock, r.lock), append(c.Masters, r.masters)
+		}
+	}
+	for _, r := range all {
+		at := slices.Index(c.N, r.n)*len(c.Lock) + slices.Index(c.Lock, r.lock)
 		for name, v := range r.figures {
 			if c.Figures[name] == nil {
-				c.Figures[name] = make([]*json.Number, len(all))
+				c.Figures[name] = make([]*json.Number, len(c.N)*len(c.Lock))
 			}
-			number := json.Number(exact(v))
-			c.Figures[name][i] = &number
+			number := json.Number(exact(name, v))
+			c.Figures[name][at] = &number
 		}
 	}
 	return json.Marshal(c)
@@ -70,11 +84,13 @@ func (all rows) MarshalJSON() ([]byte, error) {
 func (all *rows) UnmarshalJSON(text []byte) error {
 	var c columns
 	err := json.Unmarshal(text, &c)
-	for i, lock := range c.Lock {
-		if len(c.N) != len(c.Lock) || len(c.Masters) != len(c.Lock) {
-			return errors.New("rows without N or Masters")
+	if len(c.Masters) != len(c.Lock) {
+		return errors.New("rows without Masters")
+	}
+	for _, n := range c.N {
+		for i, lock := range c.Lock {
+			*all = append(*all, &row{n: n, lock: lock, masters: c.Masters[i], figures: map[string]float64{}})
 		}
-		*all = append(*all, &row{n: c.N[i], lock: lock, masters: c.Masters[i], figures: map[string]float64{}})
 	}
 	for name, values := range c.Figures {
 		if len(values) != len(*all) {
@@ -90,44 +106,22 @@ func (all *rows) UnmarshalJSON(text []byte) error {
 }
 
 // load reads the results in a file: none, if there is no file.
-func load(file string) (r results, err error) {
+func load(file string) (r results) {
 	text, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
-		return results{}, nil
+		return results{}
 	}
-	if err == nil {
-		err = json.Unmarshal(text, &r)
+	must(err)
+	if err := json.Unmarshal(text, &r); err != nil {
+		must(fmt.Errorf("%s: %w", file, err))
 	}
-	if err != nil {
-		err = fmt.Errorf("%s: %w", file, err)
-	}
-	return r, err
+	return r
 }
 
 // write is what load reads. Each figure has a line, so that git shows which have changed.
-func (r results) write(file string) error {
-	text, err := json.Marshal(r)
-	if err != nil {
-		return err
-	}
-	lines := strings.NewReplacer(`],"`, "],\n\"", `},"`, "},\n\"").Replace(string(text)) + "\n"
-	return os.WriteFile(file, []byte(lines), 0o644)
-}
-
-// samples are the figures of each round, as rows of their own.
-func (r results) samples() results {
-	all := results{}
-	for scenario, o := range r {
-		one := *o
-		one.Rows = nil
-		for _, r := range o.Rows {
-			for _, s := range r.samples {
-				one.Rows = append(one.Rows, &row{n: r.n, lock: r.lock, masters: r.masters, figures: s.figures})
-			}
-		}
-		all[scenario] = &one
-	}
-	return all
+func (r results) write(file string) {
+	lines := strings.NewReplacer(`],"`, "],\n\"", `},"`, "},\n\"").Replace(string(made(json.Marshal(r)))) + "\n"
+	must(os.WriteFile(file, []byte(lines), 0o644))
 }
 
 // find returns a row; nil: it was not measured.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/quorumlock/redlock/internal/ports"
+	"github.com/quorumlock/redlock/internal/process"
 	"github.com/quorumlock/redlock/internal/redisserver"
 )
 
@@ -42,7 +43,7 @@ type scenario struct {
 }
 
 // A measurement lets one contestant work once. nil: goroutines cycle, each with names of its own. n is how many.
-type measurement func(b *bench, sc scenario, c contestant, n int, duration time.Duration) ([]sample, error)
+type measurement func(b *bench, sc scenario, c contestant, n int, duration time.Duration) []sample
 
 var all = []contestant{
 	limitTogether, redlockFenced5, redlockPlain5,
@@ -225,30 +226,20 @@ type cluster struct {
 	trust   *tls.Config
 }
 
-func newCluster(sc scenario) (c *cluster, err error) {
+func newCluster(sc scenario) *cluster {
 	config := redisserver.Config{Args: sc.serverArgs}
 	if sc.tls {
 		config.Args, config.Files = append(authority().Args(), config.Args...), authority().Files()
 	}
-	servers, err := startServers(cmp.Or(sc.masters, 5), config)
-	if err != nil {
-		return nil, err
-	}
-	c = &cluster{servers: servers, nodes: addrs(servers), well: addrs(servers), ensembles: map[*system]*ensemble{}}
-	defer func() {
-		if err != nil {
-			c.stop()
-		}
-	}()
+	servers := startServers(cmp.Or(sc.masters, 5), config)
+	c := &cluster{servers: servers, nodes: addrs(servers), well: addrs(servers), ensembles: map[*system]*ensemble{}}
+	defer undo(c.stop)
 	if sc.tls {
 		c.trust = authority().ClientConfig()
 	}
 	for _, one := range sc.contestants {
-		if one.system == nil || c.ensembles[one.system] != nil {
-			continue
-		}
-		if c.ensembles[one.system], err = startEnsemble(one.system); err != nil {
-			return c, err
+		if one.system != nil && c.ensembles[one.system] == nil {
+			c.ensembles[one.system] = startEnsemble(one.system, 3)
 		}
 	}
 	for i, d := range sc.delay {
@@ -256,21 +247,14 @@ func newCluster(sc scenario) (c *cluster, err error) {
 			continue
 		}
 		for at, delay := range map[*string]time.Duration{&c.nodes[i]: d, &c.well[i]: 0} {
-			p, addr, err := startProxy(distance{*at, delay})
-			if err != nil {
-				return c, err
-			}
+			p, addr := startProxy(distance{*at, delay})
 			c.proxies, *at = append(c.proxies, p), addr
 		}
 	}
 	for i := len(c.nodes) - sc.refused; i < len(c.nodes); i++ {
-		port, err := ports.Reserve() // as long as this process lives: nobody will ever listen there
-		if err != nil {
-			return c, err
-		}
-		c.nodes[i] = port.Addr()
+		c.nodes[i] = made(ports.Reserve()).Addr() // as long as this process lives: nobody will ever listen there
 	}
-	return c, nil
+	return c
 }
 
 // check fails unless all masters answer: figures of a fleet with a dead one would be taken for those of a whole one.
@@ -292,15 +276,14 @@ func (c *cluster) versions() (list string) {
 }
 
 // prepare leaves only the ensemble running on which a contestant locks: even idle, others would cost it CPU time.
-func (c *cluster) prepare(next contestant) error {
+func (c *cluster) prepare(next contestant) {
 	c.turn = next
 	for _, e := range c.ensembles {
 		e.freeze()
 	}
 	if e := c.ensembles[next.system]; e != nil {
-		return e.heal()
+		e.heal()
 	}
-	return nil
 }
 
 // heal ends what a scenario did to the servers.
@@ -312,21 +295,16 @@ func (c *cluster) heal() {
 		_ = s.Resume()
 	}
 	if e := c.ensembles[c.turn.system]; e != nil {
-		_ = e.heal() // if it fails, prepare says so
+		_ = attempt(func() { e.heal() }) // if it fails, prepare says so
 	}
 }
 
 // victim is the process that a scenario's fault befalls.
-func (c *cluster) victim() interface {
-	Pause() error
-	Kill(context.Context) error
-} {
+func (c *cluster) victim() *process.Process {
 	if e := c.ensembles[c.turn.system]; e != nil {
-		m, err := e.victim(c.turn.leader)
-		fatal(err)
-		return m
+		return &e.victim(c.turn.leader).Process
 	}
-	return c.servers[4]
+	return &c.servers[4].Process
 }
 
 // usage is what this process and the servers of the contestant have used so far.
@@ -347,7 +325,7 @@ func (c *cluster) stop() {
 	stopServers(c.servers)
 }
 
-func (b *bench) nodesFor(c contestant) ([]string, error) {
+func (b *bench) nodesFor(c contestant) []string {
 	nodes := b.cluster.nodes
 	if e := b.cluster.ensembles[c.system]; e != nil {
 		nodes = addrs(e.members)
@@ -356,7 +334,65 @@ func (b *bench) nodesFor(c contestant) ([]string, error) {
 		nodes = b.cluster.well
 	}
 	if c.nodes > len(nodes) {
-		return nil, fmt.Errorf("%s wants %d nodes", c.name, c.nodes)
+		must(fmt.Errorf("%s wants %d nodes", c.name, c.nodes))
 	}
-	return nodes[:c.nodes], nil
+	return nodes[:c.nodes]
+}
+
+// What every contestant is asked to do: the same TTL, and names of one shape.
+const (
+	lockTTL    = 10 * time.Second
+	namePrefix = "bench:"
+	// For clients that have no limit of their own (redigo: a frozen node would stop them for good).
+	peerTimeout = time.Second
+)
+
+// A contestant is a lock under measurement.
+type contestant struct {
+	name   string
+	nodes  int  // how many of the five masters, or of the system's members, it uses
+	spared bool // from what the scenario does to the masters: what it would be without
+	open   opener
+	system *system // nil: the masters
+	leader bool    // the fault of a scenario befalls the system's leader, not a follower
+}
+
+// An opener opens what one process would have.
+type opener func(nodes []string, w wish) *client
+
+// A wish is what is asked of a client.
+type wish struct {
+	ttl        time.Duration // 0: the library's own
+	goroutines int           // that use it
+	owner      string        // "": a random one
+	unrenewed  bool          // where the library lets one choose
+}
+
+// A client is shared by the goroutines of a process.
+type client struct {
+	worker func() worker // called once for each goroutine, before the clock starts
+	close  func()
+	// run drives the client instead of goroutines that call workers (the limit); nil: they do.
+	run func(ctx context.Context, inFlight int, names [][]string, rec *recorder) error
+}
+
+// A worker locks and unlocks for one goroutine: one lock at a time, which it keeps between the two calls, so that
+// calling it allocates nothing. lock waits for a name that is taken, and try does not. What nobody asks of a library
+// is nil.
+type worker struct {
+	lock, try      func(ctx context.Context, name string) error
+	unlock, extend func(ctx context.Context) error
+	until          func() time.Time // when the hold ends
+	context        func(context.Context) (context.Context, context.CancelFunc)
+	held           func() any // what the library calls its lock
+	token          func() (int64, error)
+	close          func()
+}
+
+// cycle locks and unlocks.
+func (w worker) cycle(ctx context.Context, name string) error {
+	if err := w.lock(ctx, name); err != nil {
+		return err
+	}
+	return w.unlock(ctx)
 }
