@@ -161,12 +161,12 @@ func (l *core) Watch(ctx context.Context, name string) iter.Seq2[Inspection, err
 	}
 }
 
-// Wanted returns a channel that is closed when somebody else waits for the lock, so that a long holder can give way, and
-// with Done. Who waits in the same Locker is somebody, too; for a reader, a writer is; for a permit, who waits in its
-// slot's queue; for several names, who waits for any.
+// Wanted returns a channel that is closed when somebody else waits for the lock, so that a long holder can give way,
+// and with Done. Who waits in the same Locker is somebody, too; for a reader, a writer is; for a permit, who waits in
+// its slot's queue; for several names, who waits for any.
 //
-// It is closed as soon as a majority of the nodes has told of a waiter, or within a second where they cannot notify this
-// client ([Inspector.Watch]). From the call to the end of the hold it costs the nodes what Watch does, and nothing
+// It is closed as soon as a majority of the nodes has told of a waiter, or within a second where they cannot notify
+// this client ([Inspector.Watch]). From the call to the end of the hold it costs the nodes what Watch does, and nothing
 // before: call it if you would give way. In an election, candidates wait always.
 func (k *Lock) Wanted() <-chan struct{} {
 	h := k.hold
