@@ -22,16 +22,12 @@ func newcomer(said *Info, of incarnation, at, now time.Time) (until time.Time, d
 	case said.trusted && said.durable() && of.since.Before(at.Add(-said.Uptime-uptimeError)):
 		return time.Time{}, false // its data has survived a restart, which only those know that knew it before
 	}
-	until = at.Add(wholeSeconds(said.period + uptimeError - said.Uptime))
+	left := max(0, said.period+uptimeError-said.Uptime)
+	until = at.Add((left + time.Second - 1).Truncate(time.Second)) // rounded up
 	if current && written.After(at.Add(uptimeError-said.Uptime)) { // see reasonNoted
 		until = later(until, written.Add(said.period))
 	}
 	return until, true
-}
-
-// wholeSeconds rounds up.
-func wholeSeconds(d time.Duration) time.Duration {
-	return (max(0, d) + time.Second - 1).Truncate(time.Second)
 }
 
 // Newcomer returns why and until when the node's votes do not count for a client that meets it now, or for this one; or

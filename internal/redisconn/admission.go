@@ -35,8 +35,6 @@ var addresses = struct {
 	of map[addressKey]*address
 }{of: make(map[addressKey]*address)}
 
-func newAddress() *address { return &address{slots: make(chan struct{}, maxHandshakes)} }
-
 // join returns what the users of an address share, which is own if it is the first of them, until leave.
 func (k addressKey) join(own *address) *address {
 	addresses.mu.Lock()

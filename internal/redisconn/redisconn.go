@@ -34,7 +34,8 @@ func New(url string, config Config) (*Conn, error) {
 	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	d := &c.dialer
-	d.url, d.config, d.address, d.ctx, d.say = at, &c.config, newAddress(), c.ctx, c.say
+	d.url, d.config, d.ctx, d.say = at, &c.config, c.ctx, c.say
+	d.address = &address{slots: make(chan struct{}, maxHandshakes)}
 	if d.network = &usual; config.Dial == nil {
 		d.address.names = new(names)
 	}
