@@ -144,6 +144,14 @@ func (t *tokens) tooFarAhead(what string, token int64, now instant) error {
 
 func (t *tokens) propose(now instant) int64 { return t.Propose(t.micros(now)) }
 
+// signal wakes whoever waits at a channel with room for one.
+func signal(wake chan<- struct{}) {
+	select {
+	case wake <- struct{}{}:
+	default: // the last value has not been taken yet
+	}
+}
+
 // sleep returns after d, or with ctx's error if ctx is done first.
 func sleep(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)

@@ -145,17 +145,9 @@ func (e *events) emit(ev Event) bool {
 	e.queue = append(e.queue, ev)
 	e.mu.Unlock()
 	if queued == 0 {
-		e.wakeUp()
+		signal(e.wake)
 	}
 	return true
-}
-
-// wakeUp has run look at what there is.
-func (e *events) wakeUp() {
-	select {
-	case e.wake <- struct{}{}:
-	default:
-	}
 }
 
 // endsWait reports whether it is the second event of a wait.
@@ -169,7 +161,7 @@ func (e *events) look(at voter) {
 	e.mu.Lock()
 	e.looks = append(e.looks, at)
 	e.mu.Unlock()
-	e.wakeUp()
+	signal(e.wake)
 }
 
 // next takes the oldest event from the queue.

@@ -362,9 +362,7 @@ func (h *hold) giveBack() error {
 	if ended != nil {
 		return h.endedError("unlock", ended) // what it is to say is that the hold had ended before
 	}
-	if o := t.observed(); o != nil {
-		o.released(h.owner, h.token, t.grant.since, err)
-	}
+	t.observed().released(h.owner, h.token, t.grant.since, err)
 	t.recycle()
 	return err
 }

@@ -180,7 +180,7 @@ func (l *core) start() error {
 		return err
 	}
 	l.peers.agreement.Open()
-	if conflict := l.listConflict(); conflict != nil {
+	if conflict := l.mayLock(); conflict != nil {
 		return conflict
 	}
 	if o.trims() {
@@ -344,16 +344,8 @@ func (u *inFlight) begin() bool {
 	}
 }
 
-// mayLock returns why this Locker may acquire nothing, or nil.
-func (l *Locker) mayLock() error {
-	if conflict := l.listConflict(); conflict != nil {
-		return conflict
-	}
-	return nil
-}
-
-// listConflict returns why this Locker is refused because of other clients' lists of nodes, or nil.
-func (l *core) listConflict() *ListConflictError {
+// mayLock returns why this Locker may acquire nothing because of other clients' lists of nodes, or nil.
+func (l *core) mayLock() error {
 	if c := l.peers.agreement.Refusal(); c != nil {
 		return &ListConflictError{Node: c.Node, Own: c.Own, Other: c.Other, apart: c.Apart}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -72,8 +73,7 @@ func (l *core) namesOnNodes(ctx context.Context, prefix string) ([]string, error
 	defer l.calls.end()
 	var mu sync.Mutex // guards names
 	names := make(map[string]bool)
-	failure := &QuorumError{Op: "list", reason: ErrNoQuorum}
-	failure.Nodes = make([]NodeError, len(l.nodes))
+	failure := &QuorumError{Op: "list", reason: ErrNoQuorum, Nodes: make([]NodeError, len(l.nodes))}
 	var walking errgroup.Group
 	for i, n := range l.nodes {
 		walking.Go(func() error {
@@ -93,23 +93,13 @@ func (l *core) namesOnNodes(ctx context.Context, prefix string) ([]string, error
 		})
 	}
 	_ = walking.Wait()
-	var walked quorum.Set
-	for i := range failure.Nodes {
-		if failure.Nodes[i].Outcome == outcomeAnswered {
-			walked = walked.With(i)
-		}
-	}
+	walked := quorum.Where(len(l.nodes), func(i int) bool { return failure.Nodes[i].Outcome == outcomeAnswered })
 	if l.electorate.MayHold(l.electorate.All &^ walked) {
 		failure.measure(l.electorate, walked)
 		failure.ctx = l.ended(ctx)
 		return nil, failure
 	}
-	sorted := make([]string, 0, len(names))
-	for name := range names {
-		sorted = append(sorted, name)
-	}
-	slices.Sort(sorted)
-	return sorted, nil
+	return slices.Sorted(maps.Keys(names)), nil
 }
 
 var list = lua.Load("list")
@@ -214,10 +204,7 @@ func (l *core) ForceUnlock(ctx context.Context, name, owner string) error {
 	if votes.Verdict() == quorum.Won {
 		return nil
 	}
-	if err != nil {
-		err = endOf(ctx, err)
-	}
-	return r.failure("force-unlock", name, ErrNoQuorum, votes, err)
+	return r.failure("force-unlock", name, ErrNoQuorum, votes, endOf(ctx, err))
 }
 
 // noOwners are what nodes have in an owner's place while there are readers: see readers.lua.

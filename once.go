@@ -411,14 +411,11 @@ func (j *job) noQuorum(ctx context.Context, last error, detail string) error {
 // notLocked returns the error if the lock could not be acquired. If ctx ended with a hold around the call, that hold
 // was lost and not one of the job, so the error does not satisfy errors.Is for ErrLost.
 func (j *job) notLocked(ctx context.Context, err error) error {
-	var q *QuorumError
 	switch {
 	case !errors.Is(err, ErrLost) || ctx.Err() == nil:
 		return err
-	case errors.As(err, &q):
-		with := *q
-		with.ctx = ctx.Err()
-		return notAcquiredError{&with}
+	case errors.As(err, new(*QuorumError)):
+		return notAcquiredError{waitEnded(err, ctx.Err())}
 	default:
 		return notAcquiredError{failed(j.op, j.name, ctx.Err())}
 	}
@@ -465,9 +462,7 @@ func (j *job) write(ctx context.Context, lock *Lock, left time.Duration) (may qu
 		}
 		return 0, nil
 	}
-	if err != nil {
-		err = endOf(ctx, err)
-	} else {
+	if err == nil {
 		votes = j.awaitAllVotes(ctx, r, votes)
 	}
 	for i, n := range l.nodes {
@@ -476,7 +471,7 @@ func (j *job) write(ctx context.Context, lock *Lock, left time.Duration) (may qu
 		}
 	}
 	may = sent &^ votes.Who(quorum.Taken) &^ votes.Who(quorum.Absent)
-	return may, r.failure(j.op, j.name, ErrLost, votes, err)
+	return may, r.failure(j.op, j.name, ErrLost, votes, endOf(ctx, err))
 }
 
 // awaitAllVotes waits, for the node timeout at most, for the other answers: a node may turn out not to have the entry.

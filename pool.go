@@ -158,13 +158,7 @@ func awaitNodes(nodes []*node, e *quorum.Electorate, o *options) {
 			continue
 		case <-grace.C:
 		}
-		connected := quorum.Set(0)
-		for _, m := range nodes {
-			if up, _ := m.conn.State(); up {
-				connected = connected.With(m.index)
-			}
-		}
-		if e.Suffice(connected) {
+		if e.Suffice(quorum.Where(len(nodes), func(i int) bool { up, _ := nodes[i].conn.State(); return up })) {
 			return
 		}
 		select {

@@ -166,10 +166,7 @@ func (r *round) vote(node int, a quorum.Answer) {
 	case r.then != nil:
 		r.then(r)
 	default:
-		select {
-		case r.wake <- struct{}{}:
-		default: // a waiter has not yet taken the last value
-		}
+		signal(r.wake)
 	}
 }
 
@@ -217,12 +214,9 @@ func (r *round) refusers(votes quorum.Count) (refused quorum.Set) {
 // broke reports whether the round was lost because connections broke over which it had been sent, or was to be sent.
 // Another one may win: it waits for the new connections.
 func (r *round) broke(votes quorum.Count) bool {
-	lost := quorum.Set(0)
-	for i := range r.nodes {
-		if r.sentTo.Has(i) && votes.Voted(i) && errors.Is(votes.Answer(i).Err, ErrNodeDown) {
-			lost = lost.With(i)
-		}
-	}
+	lost := quorum.Where(len(r.nodes), func(i int) bool {
+		return r.sentTo.Has(i) && votes.Voted(i) && errors.Is(votes.Answer(i).Err, ErrNodeDown)
+	})
 	given := votes.Who(quorum.Granted) | votes.Who(quorum.Outbid)
 	return lost != 0 && !r.electorate.Block(votes.Voters()&^(given|lost))
 }
@@ -333,14 +327,12 @@ func (r *round) waitForReason(ctx context.Context, votes quorum.Count) quorum.Co
 
 // missed returns the nodes that have not voted although they may be well: they have requests of this process to answer
 // first, or this process was late to ask them or to read.
-func (r *round) missed(votes quorum.Count) (nodes quorum.Set) {
-	for i := range r.nodes {
+func (r *round) missed(votes quorum.Count) quorum.Set {
+	return quorum.Where(len(r.nodes), func(i int) bool {
 		if !votes.Voted(i) {
-			continue // the answer may be written meanwhile
+			return false // the answer may be written meanwhile
 		}
-		if err := votes.Answer(i).Err; errors.Is(err, redisconn.ErrLate) || errors.Is(err, errNodeBusy) {
-			nodes = nodes.With(i)
-		}
-	}
-	return nodes
+		err := votes.Answer(i).Err
+		return errors.Is(err, redisconn.ErrLate) || errors.Is(err, errNodeBusy)
+	})
 }

@@ -273,9 +273,7 @@ func (l *Locker) denial(ctx context.Context, h *hold, p *plan) error {
 // handOut returns the first handle of a new hold and schedules its renewal or its end.
 func (l *Locker) handOut(k *Lock) *Lock {
 	h := k.hold
-	if observed := h.tenure.observed(); observed != nil {
-		observed.acquired(h.owner, h.token, h.tenure.grant.deadline())
-	}
+	h.tenure.observed().acquired(h.owner, h.token, h.tenure.grant.deadline())
 	h.begin(k)
 	return k
 }
@@ -352,9 +350,7 @@ func (l *Locker) heldBy(a *attempt, b *ballot, g grant, refused onRefusal) *hold
 		b.round.follower = h
 	}
 	b.round.Done()
-	if a.plan.observed != nil {
-		a.plan.observed.attempt(b.start, nil)
-	}
+	a.plan.observed.attempt(b.start, nil)
 	return h
 }
 

@@ -208,24 +208,19 @@ func (n *node) tokenAhead() (largest int64) {
 
 // fewAhead reports whether such nodes, with those that cannot be asked, are too few to have given anybody a lock.
 func (p *peers) fewAhead() bool {
-	var ahead quorum.Set
-	for i, n := range p.nodes {
-		if up, _ := n.conn.State(); !up || n.tokenAhead() > 0 {
-			ahead = ahead.With(i)
-		}
-	}
-	return !p.electorate.MayHold(ahead)
+	return !p.electorate.MayHold(quorum.Where(len(p.nodes), func(i int) bool {
+		up, _ := p.nodes[i].conn.State()
+		return !up || p.nodes[i].tokenAhead() > 0
+	}))
 }
 
 // barred reports whether such nodes, with those that do not vote, leave no majority.
 func (p *peers) barred() bool {
-	var out quorum.Set
-	for i, n := range p.nodes {
-		if _, down := n.conn.State(); down != nil || n.guard.Newcomer(n.opts.clock.local()) != nil || n.bars() != nil {
-			out = out.With(i)
-		}
-	}
-	return p.electorate.Block(out)
+	return p.electorate.Block(quorum.Where(len(p.nodes), func(i int) bool {
+		n := p.nodes[i]
+		_, down := n.conn.State()
+		return down != nil || n.guard.Newcomer(n.opts.clock.local()) != nil || n.bars() != nil
+	}))
 }
 
 // addLists adds the lists of nodes with which clients vote, as the node says.
@@ -290,7 +285,7 @@ func (l *core) Ready(ctx context.Context) error {
 		changed := l.peers.states.next() // before the states are read
 		now := l.opts.clock.local()
 		seen := l.readiness(now, (*node).forNew)
-		conflict := l.listConflict()
+		conflict := l.mayLock()
 		switch {
 		case conflict != nil && ctx.Err() != nil:
 			return &opError{op: "ready", reason: conflict, cause: endOf(ctx, ctx.Err())}

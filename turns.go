@@ -110,8 +110,8 @@ func (l *Locker) awaitMajority(ctx context.Context) *instant {
 	if last == 0 || rest <= 0 {
 		return nil
 	}
-	over := time.NewTimer(rest)
-	defer over.Stop()
+	bounded, cancel := context.WithTimeout(ctx, rest)
+	defer cancel()
 	for {
 		changed := l.peers.states.next() // before the majority is looked for
 		if l.peers.enough.Load() {
@@ -119,9 +119,7 @@ func (l *Locker) awaitMajority(ctx context.Context) *instant {
 		}
 		select {
 		case <-changed:
-		case <-over.C:
-			return &now
-		case <-ctx.Done():
+		case <-bounded.Done():
 			return &now
 		case <-l.scope(ctx).Done():
 			return &now

@@ -118,10 +118,7 @@ func (s *listeners) tell(node int, key string) {
 	defer s.mu.Unlock()
 	for _, k := range s.looks[key] {
 		k.told.Or(uint32(quorum.Set(0).With(node)))
-		select {
-		case k.wake <- struct{}{}:
-		default:
-		}
+		signal(k.wake)
 	}
 }
 

@@ -62,14 +62,7 @@ func (w *waiter) notify(n notice) {
 	}
 	w.notified.Receive(n.node, n.Answer, w.queuedToken, basis)
 	w.mu.Unlock()
-	w.signal()
-}
-
-func (w *waiter) signal() {
-	select {
-	case w.wake <- struct{}{}:
-	default:
-	}
+	signal(w.wake)
 }
 
 // ask sends the enqueue command to all nodes: each answers whether the lock is the waiter's, or now becomes so, and
@@ -132,7 +125,7 @@ func (w *waiter) awaitOutcome(ctx context.Context, r *round) error {
 	notified := false
 	defer func() {
 		if notified {
-			w.signal() // again, for await
+			signal(w.wake) // again, for await
 		}
 	}()
 	for {
@@ -199,10 +192,13 @@ func (w *waiter) await(ctx context.Context, r *round, asked instant, p waiting.P
 		left := p.Length(&v, took) - now.since(begun)
 		if left <= 0 {
 			// A notification that came meanwhile is not left for the next request, which would take it for an answer.
-			if woken = w.takeWake(); woken {
+			select {
+			case <-w.wake:
+				woken = true
 				continue
+			default:
+				return next{step: askAgain}
 			}
-			return next{step: askAgain}
 		}
 		timer.Reset(left)
 		notified, ended := w.hear(ctx, r, timer)
@@ -227,16 +223,6 @@ func (w *waiter) hear(ctx context.Context, r *round, pause *time.Timer) (notifie
 		return false, ErrClosed
 	}
 	return false, nil
-}
-
-// takeWake reports whether a notification has come that was not looked at.
-func (w *waiter) takeWake() bool {
-	select {
-	case <-w.wake:
-		return true
-	default:
-		return false
-	}
 }
 
 // promote returns what a majority of votes grants. If too few nodes accept the token or too little of the TTL is left,
@@ -275,8 +261,15 @@ func (w *waiter) raise(ctx context.Context, v *waiting.Votes) next {
 		return over(err)
 	}
 	votes, err := r.wait(ctx)
-	w.raised(votes)
 	defer r.abandon()
+	accepted := votes.Who(quorum.Granted)
+	w.mu.Lock()
+	for i := range l.nodes {
+		if accepted.Has(i) {
+			w.notified.Accept(i, a.token)
+		}
+	}
+	w.mu.Unlock()
 	switch {
 	case err != nil:
 		return over(l.over(ctx))
@@ -284,17 +277,5 @@ func (w *waiter) raise(ctx context.Context, v *waiting.Votes) next {
 		return next{step: askAgain}
 	default:
 		return next{step: become}
-	}
-}
-
-// raised records which nodes accepted the new token.
-func (w *waiter) raised(votes quorum.Count) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	accepted := votes.Who(quorum.Granted)
-	for i := range w.locker.nodes {
-		if accepted.Has(i) {
-			w.notified.Accept(i, w.attempt.token)
-		}
 	}
 }
