@@ -41,11 +41,6 @@ const (
 	errWrongType = Error("WRONGTYPE Operation against a key holding the wrong kind of value")
 	errSyntax    = Error("ERR syntax error")
 	errNotInt    = Error("ERR value is not an integer or out of range")
-	errReadOnly  = Error("READONLY You can't write against a read only replica.")
-	errOOM       = Error("OOM command not allowed when used memory > 'maxmemory'.")
-	errLoading   = Error("LOADING Redis is loading the dataset in memory")
-	errNoReplica = Error("NOREPLICAS Not enough good replicas to write.")
-	errNoAuth    = Error("NOAUTH Authentication required.")
 )
 
 // execute runs one request from outside. Caller holds mu.
@@ -97,14 +92,10 @@ func (x *call) dispatch(script bool) any {
 	return cmd.run(x)
 }
 
-// wrote reports whether the script under way has written. Redis lets such a script finish, whatever memory it needs:
-// half of its writes would be worse.
-func (x *call) wrote(script bool) bool { return script && x.lua.dirty }
-
 // refuse returns the error that keeps the command from running, or "".
 func (x *call) refuse(name string, flags flag, script bool) Error {
 	if !script && !x.client.authed && flags&flagNoAuth == 0 {
-		return errNoAuth
+		return "NOAUTH Authentication required."
 	}
 	if x.denied[name] {
 		if script {
@@ -118,18 +109,19 @@ func (x *call) refuse(name string, flags flag, script bool) Error {
 			return reply
 		}
 	}
-	switch {
-	case flags&flagDenyOOM != 0 && x.config["maxmemory"] == "1" && !x.wrote(script):
-		return errOOM
+	// Redis lets a script that has written finish, whatever memory it needs: half of its writes would be worse.
+	switch wrote := script && x.lua.dirty; {
+	case flags&flagDenyOOM != 0 && x.config["maxmemory"] == "1" && !wrote:
+		return "OOM command not allowed when used memory > 'maxmemory'."
 	case flags&flagWrite != 0 && x.master == "" && x.config["min-replicas-to-write"] != "0":
-		return errNoReplica
+		return "NOREPLICAS Not enough good replicas to write."
 	case flags&flagWrite != 0 && x.master != "":
-		return errReadOnly
+		return "READONLY You can't write against a read only replica."
 	case !script && len(x.client.subs) > 0 && x.client.proto != 3 && flags&flagSub == 0:
 		return Error(fmt.Sprintf("ERR Can't execute '%s': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET "+
 			"are allowed in this context", name))
 	case x.loading && flags&flagLoading == 0:
-		return errLoading
+		return "LOADING Redis is loading the dataset in memory"
 	}
 	return ""
 }

@@ -95,13 +95,9 @@ func (nw *Network) add(r rule) {
 // apply puts a rule into force on one connection.
 func (w *wire) apply(r rule) {
 	for _, p := range w.directions(r.dir) {
-		switch r.kind {
-		case ruleHold:
-			p.hold()
-		case ruleDrop:
-			p.drop()
-		case ruleRefuse: // concerns dialling only
-		}
+		p.mu.Lock() // a refusal concerns dialling only
+		p.held, p.dead = p.held || r.kind == ruleHold, p.dead || r.kind == ruleDrop
+		p.mu.Unlock()
 	}
 }
 

@@ -148,11 +148,7 @@ func (h *History) Releasing(hold *Hold) { h.leave(hold, Released) }
 
 // WorkedOn records that work went on after the holder was told of the end, and until when the hold was to be kept for
 // it.
-func (h *History) WorkedOn(hold *Hold, until time.Time) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	hold.Works = until
-}
+func (h *History) WorkedOn(hold *Hold, until time.Time) { h.note(func() { hold.Works = until }) }
 
 // Unlocked records the outcome of a release that was asked for at the given instant.
 func (h *History) Unlocked(hold *Hold, asked time.Time, err error) {
@@ -164,10 +160,12 @@ func (h *History) Unlocked(hold *Hold, asked time.Time, err error) {
 }
 
 // Revoked records that somebody sets about taking the hold from its holder.
-func (h *History) Revoked(hold *Hold) {
+func (h *History) Revoked(hold *Hold) { h.note(func() { hold.Revoked = time.Now() }) }
+
+func (h *History) note(what func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	hold.Revoked = time.Now()
+	what()
 }
 
 // Done records that the holder's Done was closed.

@@ -12,6 +12,13 @@ func (n *Node) set(change func()) {
 	change()
 }
 
+// locked returns what f says of the node.
+func locked[T any](n *Node, f func() T) T {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return f()
+}
+
 // Crash kills the node as kill -9 does: open connections are reset, dialling is refused. What the node holds survives
 // if keepData (appendfsync always), else it is gone.
 func (n *Node) Crash(keepData bool) {
@@ -47,9 +54,7 @@ type Snapshot struct{ data dataset }
 
 // Snapshot copies the data set.
 func (n *Node) Snapshot() Snapshot {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return Snapshot{n.data.clone()}
+	return locked(n, func() Snapshot { return Snapshot{n.data.clone()} })
 }
 
 // RestartFrom is Restart from an older state: everything since the snapshot is rolled back.
@@ -59,22 +64,13 @@ func (n *Node) RestartFrom(s Snapshot) {
 }
 
 // Up reports whether the node runs, paused or not.
-func (n *Node) Up() bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.up
-}
+func (n *Node) Up() bool { return locked(n, func() bool { return n.up }) }
 
 // Pause stops the process as SIGSTOP does: connections are accepted, requests pile up, the clock goes on.
 func (n *Node) Pause() { n.set(func() { n.paused = true }) }
 
 // Resume ends Pause. Connections are served in an order that the seed decides.
-func (n *Node) Resume() {
-	n.mu.Lock()
-	n.paused = false
-	n.resumed.Broadcast()
-	n.mu.Unlock()
-}
+func (n *Node) Resume() { n.set(func() { n.paused = false; n.resumed.Broadcast() }) }
 
 // Demote makes the node a replica of another, as REPLICAOF does: connections live on, writes are refused. The model
 // replicates nothing.

@@ -97,11 +97,7 @@ func hexID(h uint64) string {
 func (n *Node) Addr() string { return n.addr }
 
 // Now returns what the node's clock shows.
-func (n *Node) Now() time.Time {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.clock.now()
-}
+func (n *Node) Now() time.Time { return locked(n, func() time.Time { return n.clock.now() }) }
 
 // Step sets the node's clock forward, or back if d is negative.
 func (n *Node) Step(d time.Duration) {
@@ -138,25 +134,17 @@ func (n *Node) Do(args ...any) any {
 
 // Keys returns the living keys of database 0 in byte order.
 func (n *Node) Keys() []string {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.data.keys(n.clock.ms())
+	return locked(n, func() []string { return n.data.keys(n.clock.ms()) })
 }
 
 // Calls returns how often the command was executed since the start, also inside scripts.
 func (n *Node) Calls(command string) int64 {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.calls[command]
+	return locked(n, func() int64 { return n.calls[command] })
 }
 
 // ScriptValues returns how many values scripts have got from the commands that they ran: what a script walks through is
 // work that a count of commands does not show.
-func (n *Node) ScriptValues() int64 {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.values
-}
+func (n *Node) ScriptValues() int64 { return locked(n, func() int64 { return n.values }) }
 
 // accept serves conn in the background, and closes it in the end; false: nobody listens.
 func (n *Node) accept(conn *Conn, from string, id uint64) bool {

@@ -152,12 +152,6 @@ func (p *pipe) snap(err error) {
 	p.readable.Broadcast()
 }
 
-func (p *pipe) hold() {
-	p.mu.Lock()
-	p.held = true
-	p.mu.Unlock()
-}
-
 // release lets held chunks go. Each gets a fresh delay counted from now: connections released at one instant would
 // otherwise deliver at one instant, and the scheduler would order them.
 func (p *pipe) release() {
@@ -194,12 +188,6 @@ func (p *pipe) floor(floor time.Time) {
 	if p.last.Before(floor) {
 		p.last = floor
 	}
-}
-
-func (p *pipe) drop() {
-	p.mu.Lock()
-	p.dead = true
-	p.mu.Unlock()
 }
 
 func (p *pipe) setDeadline(t time.Time) {

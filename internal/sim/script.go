@@ -7,8 +7,6 @@ import (
 	"strings"
 )
 
-const errNoScript = Error("NOSCRIPT No matching script. Please use EVAL.")
-
 func sha1hex(s string) string {
 	h := sha1.Sum([]byte(s))
 	return hex.EncodeToString(h[:])
@@ -27,7 +25,7 @@ func cmdEval(x *call) any {
 func cmdEvalSHA(x *call) any {
 	sha := strings.ToLower(x.args[1])
 	if !x.scripts[sha] {
-		return errNoScript
+		return Error("NOSCRIPT No matching script. Please use EVAL.")
 	}
 	p, _ := compile(sha, "") // known: it was compiled when it was loaded
 	return x.runScript(sha, p)

@@ -323,7 +323,9 @@ func (w *worker) has(verb string, wanted []string, lock held) {
 		w.end(lock, hold)
 	}
 	<-watched
-	w.showsNoMore(lock)
+	w.shown.mu.Lock()
+	w.shown.holds[lock.Owner()].lock = nil
+	w.shown.mu.Unlock()
 	late()
 	if lock.Err() != nil { // Do may keep it
 		w.setValue(lock)

@@ -136,6 +136,18 @@ func (f *faults) first() *sim.Node {
 	return f.nodes[0]
 }
 
+func (f *faults) crash(keeps bool) (what string, mend func()) {
+	n := f.node()
+	if !n.Up() {
+		return "", nil
+	}
+	if n.Crash(keeps); !keeps {
+		f.undone.forget(n)
+		f.forgot(n)
+	}
+	return n.Addr(), func() { n.Restart(); f.restarted(n) }
+}
+
 // menu is everything that can go wrong.
 var menu = []fault{
 	{"delay", harmless, func(f *faults) (string, func()) {
@@ -175,17 +187,7 @@ var menu = []fault{
 		n.Pause()
 		return n.Addr(), n.Resume
 	}},
-	{"crash", harmless, func(f *faults) (string, func()) {
-		n := f.node()
-		if !n.Up() {
-			return "", nil
-		}
-		n.Crash(true)
-		return n.Addr(), func() {
-			n.Restart()
-			f.restarted(n)
-		}
-	}},
+	{"crash", harmless, func(f *faults) (string, func()) { return f.crash(true) }},
 	{"script flush", harmless, func(f *faults) (string, func()) {
 		n := f.node()
 		n.Do("SCRIPT", "FLUSH")
@@ -214,19 +216,7 @@ var menu = []fault{
 		n.SetRate(rate)
 		return fmt.Sprintf("%s %.6f", n.Addr(), rate), nil
 	}},
-	{"amnesia", forgetful, func(f *faults) (string, func()) {
-		n := f.node()
-		if !n.Up() {
-			return "", nil
-		}
-		n.Crash(false)
-		f.undone.forget(n)
-		f.forgot(n)
-		return n.Addr(), func() {
-			n.Restart()
-			f.restarted(n)
-		}
-	}},
+	{"amnesia", forgetful, func(f *faults) (string, func()) { return f.crash(false) }},
 	{"rollback", forgetful, func(f *faults) (string, func()) {
 		n := f.node()
 		if !n.Up() {

@@ -324,7 +324,7 @@ func (l *liar) distort(reply any) any {
 	case int64:
 		return l.number()
 	case sim.Status:
-		return sim.Status(strings.Map(printable, l.text()))
+		return sim.Status(strings.NewReplacer("\r", " ", "\n", " ").Replace(l.text()))
 	case sim.Error:
 		return l.error()
 	case []any:
@@ -354,13 +354,6 @@ func (l *liar) distort(reply any) any {
 		parts[i] = head + within + one(l.r, []string{parts[i], "0", "1", "slave", "loading", "yes", "allkeys-lru"})
 	}
 	return strings.Join(parts, between)
-}
-
-func printable(r rune) rune {
-	if r == '\r' || r == '\n' {
-		return ' '
-	}
-	return r
 }
 
 func (l *liar) number() int64 {
