@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"os"
@@ -8,6 +9,7 @@ import (
 	"testing"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/client/v3/concurrency"
 
 	"github.com/quorumlock/redlock/fence"
 	"github.com/quorumlock/redlock/fence/fencetest"
@@ -54,15 +56,44 @@ func (s stock) Write(ctx context.Context, h fence.Holder, value string) error {
 }
 
 func TestEtcdLosesNoUpdate(t *testing.T) {
-	if _, err := os.Stat(etcdBinary); err != nil {
-		t.Skip("NOT RUN: no etcd is built, which takes minutes; make consensus does it")
-	}
 	if os.Getenv("REDLOCK_LONG") == "" { // a thousand interleavings: make consensus
 		cases.NoError(t, flag.Set("test.short", "true"))
 	}
+	fencetest.Run(t, stock{etcdObjects{etcd(t)}})
+}
+
+// etcd returns a client of one member in memory.
+func etcd(t *testing.T) *clientv3.Client {
+	if _, err := os.Stat(etcdBinary); err != nil {
+		t.Skip("NOT RUN: no etcd is built, which takes minutes; make consensus does it")
+	}
 	e := startEnsemble(etcdMemory3.system, 1)
-	defer e.stop()
+	t.Cleanup(e.stop)
 	client := connectEtcd(addrs(e.members))
-	defer client.Close()
-	fencetest.Run(t, stock{etcdObjects{client}})
+	t.Cleanup(func() { client.Close() })
+	return client
+}
+
+// deaf is a connection that loses the answers to deletions.
+type deaf struct{ clientv3.KV }
+
+func (d deaf) Delete(ctx context.Context, key string, opts ...clientv3.OpOption) (*clientv3.DeleteResponse, error) {
+	_, err := d.KV.Delete(ctx, key, opts...)
+	return nil, cmp.Or(err, context.DeadlineExceeded)
+}
+
+// An Unlock whose answer was lost, and that is called again, deletes a later lock of the same session: etcd#22082.
+func TestEtcdDeletesALaterLock(t *testing.T) {
+	client, ctx := etcd(t), t.Context()
+	session := cases.Must(concurrency.NewSession(client))(t)
+	first, second := concurrency.NewMutex(session, "job"), concurrency.NewMutex(session, "job")
+	cases.NoError(t, first.Lock(ctx))
+	hears := client.KV
+	client.KV = deaf{hears}
+	cases.Equals(t, first.Unlock(ctx), context.DeadlineExceeded, "unlock, unheard")
+	client.KV = hears
+	cases.NoError(t, second.Lock(ctx))
+	cases.NoError(t, first.Unlock(ctx)) // again
+	held := cases.Must(client.Get(ctx, second.Key()))(t)
+	cases.Equals(t, held.Count, 0, "keys of the second lock")
 }
