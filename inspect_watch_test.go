@@ -135,7 +135,7 @@ func TestWatch(t *testing.T) {
 // A watch soon shows the token of who has the lock, however that got it and its token; and neither a watch nor Inspect
 // ever shows it another's. Clients misread the nodes' clocks, so that holds begin with too small a token.
 func TestShownTokensAreTheOwners(t *testing.T) {
-	for seed := range sized[uint64](4, 2) {
+	for _, seed := range sized([]uint64{4, 13, 20, 0}, []uint64{4, 13}) {
 		subtest(t, fmt.Sprint(seed), 5, func(t *testing.T, fl *fleet) {
 			ways := maps.Clone(calls)
 			delete(ways, "Acquire")
