@@ -64,6 +64,7 @@ func TestEtcdLosesNoUpdate(t *testing.T) {
 
 // etcd returns a client of one member in memory.
 func etcd(t *testing.T) *clientv3.Client {
+	t.Helper()
 	if _, err := os.Stat(etcdBinary); err != nil {
 		t.Skip("NOT RUN: no etcd is built, which takes minutes; make consensus does it")
 	}
