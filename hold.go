@@ -93,6 +93,7 @@ type tenure struct {
 	contexts map[*context.CancelCauseFunc]struct{} // cancel the contexts that end with the hold
 	renewal  renewal
 	endings  *ending // a list, until the end; nil: Ending was not called
+	wanted   *ending // nil: Wanted was not called
 }
 
 // tenures is the pool of those that belong to no hold. Their fields are zero.
@@ -192,7 +193,8 @@ func (h *hold) tellWork(cause error) {
 	if t.done != nil {
 		close(t.done)
 	}
-	t.warn(whenWanted)
+	t.warn(0)
+	t.wanted.close()
 	for end := range t.contexts {
 		(*end)(cause)
 	}
@@ -526,9 +528,9 @@ func (h *hold) answered(r *round) {
 	}
 }
 
-// ending is a channel of Lock.Ending, or that of Lock.Wanted.
+// ending is a channel of Lock.Ending, or that of Lock.Wanted, which has no time before the end.
 type ending struct {
-	before time.Duration // or whenWanted
+	before time.Duration
 	near   chan struct{}
 	closed bool // near is
 	next   *ending
@@ -536,6 +538,7 @@ type ending struct {
 
 // endingOf returns the ending of that before, which may be new.
 func (t *tenure) endingOf(before time.Duration) *ending {
+	before = max(before, 0)
 	for e := t.endings; e != nil; e = e.next {
 		if e.before == before {
 			return e
@@ -545,15 +548,19 @@ func (t *tenure) endingOf(before time.Duration) *ending {
 	return t.endings
 }
 
-// whenWanted is less than any time before the end: time alone does not close the channel.
-const whenWanted = -1
+// close closes the channel, unless it is closed or there is none. The caller holds hold.mu.
+func (e *ending) close() {
+	if e != nil && !e.closed {
+		e.closed = true
+		close(e.near)
+	}
+}
 
-// warn closes the channels that are due when so much is left of the hold: all of them at its end.
+// warn closes the channels that are due when so much is left of the hold. At 0 that is all of them.
 func (t *tenure) warn(left time.Duration) {
 	for e := t.endings; e != nil; e = e.next {
-		if !e.closed && left <= t.ahead(e) {
-			e.closed = true
-			close(e.near)
+		if left <= t.ahead(e) {
+			e.close()
 		}
 	}
 }

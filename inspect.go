@@ -172,37 +172,37 @@ func (k *Lock) Wanted() <-chan struct{} {
 	h := k.hold
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.expireAt(h.locker.opts.clock.now())
+	t := h.tenure
 	if h.state != held {
 		return closedDone
 	}
-	older := h.tenure.endings
-	e := h.tenure.endingOf(whenWanted)
-	if h.tenure.endings != older {
+	if t.wanted == nil {
+		t.wanted = &ending{near: make(chan struct{})}
 		names := []string{h.name}
 		if h.names != nil {
 			names = h.names.List
 		}
-		for _, name := range names {
-			go h.awaitWaiter(name, e)
-		}
+		go h.awaitWaiter(t.wanted, names)
 	}
-	return e.near
+	return t.wanted.near
 }
 
-// awaitWaiter closes the channel of Lock.Wanted when somebody waits for the name.
-func (h *hold) awaitWaiter(name string, e *ending) {
+// awaitWaiter closes the channel of Lock.Wanted when somebody waits for one of the names.
+func (h *hold) awaitWaiter(e *ending, names []string) {
 	ctx, end := h.context(h.locker.ctx)
-	defer end()
-	for i, err := range h.locker.Watch(ctx, name) {
-		if err == nil && i.wanted {
-			h.mu.Lock()
-			defer h.mu.Unlock()
-			if !e.closed {
-				e.closed = true
-				close(e.near)
+	for _, name := range names {
+		go func() {
+			defer end() // also of the others
+			for i, err := range h.locker.Watch(ctx, name) {
+				if err == nil && i.wanted {
+					h.mu.Lock()
+					defer h.mu.Unlock()
+					e.close()
+					return
+				}
 			}
-			return
-		}
+		}()
 	}
 }
 

@@ -109,7 +109,7 @@ func (k *Lock) Ending(notice time.Duration) <-chan struct{} {
 	if h.state != held {
 		return closedDone
 	}
-	e := h.tenure.endingOf(max(notice, 0))
+	e := h.tenure.endingOf(notice)
 	h.tenure.warn(h.tenure.grant.left(now))
 	h.locker.schedule.Set(h, h.tenure.next(now.local)) // if the Locker is being closed, Abandon comes
 	return e.near

@@ -300,12 +300,6 @@ func lastFound(before, failure error) error {
 	return failure
 }
 
-// isLate reports whether an attempt has come to no verdict.
-func isLate(err error) bool {
-	var q *QuorumError
-	return errors.As(err, &q) && q.late
-}
-
 // count returns how many nodes had one of the outcomes.
 func (e *QuorumError) count(outcomes ...string) (n int) {
 	for _, node := range e.Nodes {

@@ -111,7 +111,7 @@ func (q *queueWait) turn(ctx context.Context, attempts int) next {
 		pause.BehindReaders = min(o.ttl, l.opts.lease()) / 2
 	}
 	n := q.waiter.await(ctx, r, asked, pause, &q.seen)
-	if n.step != become && isLate(q.last) {
+	if last := new(QuorumError); n.step != become && errors.As(q.last, &last) && last.late { // it came to no verdict
 		q.plan.found(q.find(r)) // by the answers since
 	}
 	if ended := q.ended(ctx, r, n); ended != nil {

@@ -1,7 +1,7 @@
 -- join adds a member to the queue, or keeps it there, and returns how many wait before it. A queue that nobody asks
 -- about ends after 30 s, or a TTL that is longer: twice as long as any waiter pauses. A dead waiter is not kept
--- by that: it is passed over, because nobody listens. Who watches the lock is told of the first that waits: it may be the
--- holder. Bound: two keys, and what watchers says.
+-- by that: it is passed over, because nobody listens. Who watches the lock, its holder perhaps, is told of the first
+-- that waits. Bound: two keys, and what watchers says.
 -- Follows revoked (told), queue (queue, waiting, leave), watchers (changed).
 local function join(key, member, ttl)
   local new = redis.call('ZADD', queue(key), 0, member) == 1

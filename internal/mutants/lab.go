@@ -120,14 +120,18 @@ var (
 // judge reads what the simulation printed: the seed and its first violation.
 func judge(out string, seeds seedRange) (verdict, error) {
 	seed := badSeed.FindStringSubmatchIndex(out)
-	if seed == nil {
+	_, panicked, ended := strings.Cut("\n"+out, "\npanic: ")
+	panicked, _, _ = strings.Cut(panicked, "\n")
+	switch {
+	case seed == nil && ended: // in a goroutine that no seed knows
+		return verdict{by: "a panic", trace: panicked}, nil
+	case seed == nil:
 		return verdict{}, fmt.Errorf("the simulation failed without a seed:\n%s", out)
 	}
 	number, _ := strconv.Atoi(out[seed[2]:seed[3]])
 	v := verdict{seeds: number - seeds.first + 1, trace: fmt.Sprintf("seed %d", number)}
-	if _, text, ok := strings.Cut("\n"+out, "\npanic: "); ok {
-		text, _, _ = strings.Cut(text, "\n")
-		v.by, v.trace = "a run that does not end", v.trace+": "+text
+	if ended {
+		v.by, v.trace = "a run that does not end", v.trace+": "+panicked
 		return v, nil
 	}
 	found := violation.FindStringSubmatch(out[seed[1]:])

@@ -195,16 +195,18 @@ func TestATextThatIsGoneIsAnError(t *testing.T) {
 }
 
 func TestJudge(t *testing.T) {
-	const out = "    sim_test.go:65: seed 12: 3 nodes, more\n        exclusion: a by b\n        replay: x\n"
-	got, err := judge(out, seedRange{first: 3})
-	if err != nil || got.by != "exclusion" || got.seeds != 10 || got.trace != "seed 12: a by b" {
-		t.Errorf("got %+v, %v", got, err)
+	for out, want := range map[string]verdict{
+		"    sim_test.go:65: seed 12: 3 nodes, more\n        exclusion: a by b\n        replay: x\n": {
+			by: "exclusion", seeds: 10, trace: "seed 12: a by b",
+		},
+		"panic in seed 4: 5 nodes\n\npanic: deadlock\n": {by: "a run that does not end", seeds: 2, trace: "seed 4: deadlock"},
+		"panic: close of nil\n\ngoroutine 7\n":          {by: "a panic", trace: "close of nil"},
+	} {
+		if got, err := judge(out, seedRange{first: 3}); err != nil || got != want {
+			t.Errorf("%s: got %+v, %v", out, got, err)
+		}
 	}
-	got, err = judge("panic in seed 4: 5 nodes\n\npanic: deadlock: main bubble\n", seedRange{first: 1})
-	if err != nil || got.by != "a run that does not end" || got.seeds != 4 {
-		t.Errorf("got %+v, %v", got, err)
-	}
-	if _, err = judge("--- FAIL: too little happened", seedRange{}); err == nil {
+	if _, err := judge("--- FAIL: too little happened", seedRange{}); err == nil {
 		t.Error("a failure without a seed counts as caught")
 	}
 }

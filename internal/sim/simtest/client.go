@@ -233,9 +233,10 @@ func (w *worker) once() {
 	x := w.wishes()
 	a := w.ask(x.patience, x.calls()...)
 	defer w.meetings.end(a.use)
-	if a.names, a.waits = x.names, !x.tries; a.waits {
-		w.waitsFor(a.names)
+	if a.names = x.names; !x.tries {
+		a.waits = 1
 	}
+	w.awaits(a.names, a.waits)
 	ctx, cancel := context.WithCancel(context.Background())
 	if !a.bounded {
 		ctx, cancel = context.WithTimeout(context.Background(), x.patience)
@@ -323,9 +324,7 @@ func (w *worker) has(verb string, wanted []string, lock held) {
 		w.end(lock, hold)
 	}
 	<-watched
-	w.shown.mu.Lock()
-	w.shown.holds[lock.Owner()].lock = nil
-	w.shown.mu.Unlock()
+	w.showsNoMore(lock)
 	late()
 	if lock.Err() != nil { // Do may keep it
 		w.setValue(lock)

@@ -84,7 +84,7 @@ type asking struct {
 	*use
 	opts     []redlock.LockOption
 	names    []string
-	waits    bool
+	waits    int // 1 if the call waits
 	patience time.Duration
 	bounded  bool // by WithMaxWait
 	ttl      time.Duration

@@ -137,13 +137,15 @@ func (w *worker) keep(lock held, hold holds) {
 	}
 }
 
-// waitsFor notes that a call waits for these names.
-func (w *world) waitsFor(names []string) {
+// awaits notes that so many more calls wait for each of the names, and returns how many have waited for them so far.
+func (w *world) awaits(names []string, more int) (all int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, name := range names {
-		w.waited[name]++
+		w.waited[name] += more
+		all += w.waited[name]
 	}
+	return all
 }
 
 // givesWay judges that a hold that is wanted is so by somebody: another call has waited for one of its names.
@@ -153,16 +155,8 @@ func (w *worker) givesWay(lock held, wanted <-chan struct{}) {
 	}
 	w.count("gave way", 1)
 	w.log(w.label, "%s token %d is wanted", lock.Name(), lock.Token())
-	others := 0
-	w.mu.Lock()
-	for _, name := range lock.names {
-		others += w.waited[name]
-	}
-	w.mu.Unlock()
-	if lock.waits {
-		others -= len(lock.names)
-	}
-	if others == 0 && w.liar == nil {
+	own := lock.waits * len(lock.names)
+	if w.awaits(lock.names, 0) == own && (w.liar == nil || own == 0) { // an honest node may have the holder in its queue
 		w.blame("honesty", "%s: %s token %d is wanted, and nobody has waited for it", w.label, lock.Name(), lock.Token())
 	}
 }

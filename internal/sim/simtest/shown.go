@@ -136,6 +136,12 @@ func (w *world) showsFrom(wanted []string, lock held) {
 	}
 }
 
+func (w *world) showsNoMore(lock held) {
+	w.shown.mu.Lock()
+	defer w.shown.mu.Unlock()
+	w.shown.holds[lock.Owner()].lock = nil
+}
+
 // knownTerm is called with mu held.
 func (w *world) knownTerm(name string, t term) {
 	if t.token == 0 {
